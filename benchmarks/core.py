@@ -48,7 +48,7 @@ from paimon_spark.engine.select import plan_select
 from paimon_spark.format.manifest.codec import read_manifest, write_manifest
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.manifest import ManifestEntry
-from paimon_spark.spec.rows import row_codec
+from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.types import DataField
 
 _RUNS = 5
@@ -239,10 +239,13 @@ def hashing(rows: pa.Table, table: Table) -> Iterator[Figure]:
         floor = cost(partial(pc.count_distinct, batch.column(0)))
         hashed = cost(partial(hash_rows, batch, fields))
         yield Figure(f"bucket hash of {name}", rows.num_rows, "rows", hashed, "Arrow's hash", floor)
-    codec = row_codec([f.type for f in table.schema.fields[:3]])
+    types = [f.type for f in table.schema.fields[:3]]
     values = [(n, n % 1000, n * 3) for n in range(100_000)]
     yield Figure(
-        "BinaryRow of 3 fields, one at a time", len(values), "rows", cost(lambda: [codec.dump(v) for v in values])
+        "BinaryRow of 3 fields, one at a time",
+        len(values),
+        "rows",
+        cost(lambda: [encode_row(v, types) for v in values]),
     )
 
 

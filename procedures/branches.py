@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import RESULT, TABLE
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
+from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
@@ -28,9 +29,6 @@ from paimon_spark.engine.refs.merge_branch import MergeBranchPlan, execute_merge
 from paimon_spark.engine.trash import open_run
 from paimon_spark.spec.paths import MAIN_BRANCH
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
-
 
 def _branch_table(table: Table, name: str) -> str:
     """Return the full name of a table on a branch."""
@@ -48,7 +46,7 @@ class _Creation:
     name="create_branch",
     summary="Create a branch of a table: at a tag, at a snapshot, or empty.",
     params=(
-        _TABLE,
+        TABLE,
         Param("branch", ParamType.STRING, "Name of the new branch.", required=True, aliases=("branch_name",)),
         Param(
             "tag",
@@ -71,7 +69,7 @@ class _Creation:
             aliases=("snapshot",),
         ),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     forms=(
         PositionalOverload(("table", "branch", "tag"), doc="a string in third position is the tag"),
         PositionalOverload(
@@ -127,7 +125,7 @@ class _Deletion:
     name="delete_branch",
     summary="Delete branches of a table.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "branch",
             ParamType.STRING,
@@ -137,7 +135,7 @@ class _Deletion:
         ),
         trash_param(default=True),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.delete_branch('default.T', 'test');",
 )
 class DeleteBranch:
@@ -182,11 +180,11 @@ class _Renaming:
     name="rename_branch",
     summary="Rename a branch of a table.",
     params=(
-        _TABLE,
+        TABLE,
         Param("from_branch", ParamType.STRING, "The branch.", required=True),
         Param("to_branch", ParamType.STRING, "Its new name.", required=True),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.rename_branch('default.T', 'test', 'release');",
 )
 class RenameBranch:
@@ -221,10 +219,10 @@ class _Forwarding:
     name="fast_forward",
     summary="Replace the state and history of the main branch by those of another branch.",
     params=(
-        _TABLE,
+        TABLE,
         Param("branch", ParamType.STRING, "The branch.", required=True, aliases=("branch_name",)),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.fast_forward('default.T', 'test');",
 )
 class FastForward:
@@ -263,11 +261,11 @@ class FastForward:
     name="merge_branch",
     summary="Add the files of a branch of an append table to another branch.",
     params=(
-        _TABLE,
+        TABLE,
         Param("source_branch", ParamType.STRING, "The branch to merge.", required=True),
         Param("target_branch", ParamType.STRING, "The branch that gets its files.", default="main"),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.merge_branch('default.T', 'test');",
 )
 class MergeBranch:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import TABLES
+from paimon_spark.calls.parameters import SUCCESS, TABLE, TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
@@ -133,10 +133,10 @@ class _Purge:
     name="purge_files",
     summary="Empty a table, and delete all its files, snapshots, tags, branches and consumers.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        TABLE,
         trash_param(default=True),
     ),
-    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     example="CALL sys.purge_files('default.T');",
 )
 class PurgeFiles:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.procedure import Param, ParamType, procedure
+from paimon_spark.calls.report import Report, metadata_report
 from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.table import Table
 from paimon_spark.spec.defaults import is_null_default
@@ -17,7 +18,6 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _MARKS = "'\"\\"
 
@@ -33,7 +33,7 @@ class _Default:
     name="alter_column_default_value",
     summary="Set the default value of a column.",
     params=(
-        _TABLE,
+        TABLE,
         Param("column", ParamType.STRING, "The column; `a.b` is the field `b` of the column `a`.", required=True),
         Param(
             "default_value",
@@ -43,7 +43,7 @@ class _Default:
             required=True,
         ),
     ),
-    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     example="CALL sys.alter_column_default_value('default.T', 'price', '0');",
 )
 class AlterColumnDefaultValue:
@@ -71,16 +71,7 @@ class AlterColumnDefaultValue:
         work = plan.payload
         if plan.actions:
             ctx.catalog.alter_table(work.identifier, [work.change])
-        latest = work.table.snapshots.latest_id()
-        return Report(
-            result_rows=[("Success",)],
-            status=DONE if plan.actions else NOTHING_TO_DO,
-            snapshot_before=latest,
-            snapshot_after=latest,
-            files_out=len(plan.actions),
-            bytes_out=sum(a.bytes for a in plan.actions),
-            changed_tables=(work.table.name,) if plan.actions else (),
-        )
+        return metadata_report(work.table, plan.actions, ("Success",))
 
 
 def _literal(schema: TableSchema, column: tuple[str, ...], text: str) -> str:

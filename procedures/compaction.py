@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
 from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
+from paimon_spark.calls.parameters import CALL_OPTIONS, PARTITION_FILTERS, PARTITIONS, RESULT, TABLE, WHERE
+from paimon_spark.calls.partition_filters import check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
@@ -68,13 +69,8 @@ _STRATEGY = Param(
     name="compact",
     summary="Merge the files of a table to make reads faster.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
-        Param(
-            "partitions",
-            ParamType.STRING,
-            "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
-            default="all partitions",
-        ),
+        TABLE,
+        PARTITIONS,
         Param(
             "order_strategy",
             ParamType.STRING,
@@ -88,17 +84,8 @@ _STRATEGY = Param(
             "Columns to sort by, separated by commas, without partition columns; requires an `order_strategy`.",
             aliases=("order_columns",),
         ),
-        Param(
-            "options",
-            ParamType.STRING,
-            "Table options for this CALL: `key=value,key=value`.",
-            aliases=("table_options",),
-        ),
-        Param(
-            "where",
-            ParamType.STRING,
-            "Only partitions that match this condition over partition columns; not together with `partitions`.",
-        ),
+        replace(CALL_OPTIONS, aliases=("table_options",)),
+        WHERE,
         _IDLE_TIME,
         _STRATEGY,
         Param(
@@ -108,7 +95,7 @@ _STRATEGY = Param(
             default="false",
         ),
     ),
-    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    columns=(RESULT,),
     forms=(
         PositionalOverload(
             ("table", "order_strategy", "order_by"),
@@ -283,12 +270,7 @@ class _Database:
             ParamType.STRING,
             "Regular expression for tables to exclude, matched in the same way; takes precedence.",
         ),
-        Param(
-            "table_options",
-            ParamType.STRING,
-            "Table options for this CALL: `key=value,key=value`.",
-            aliases=("options",),
-        ),
+        replace(CALL_OPTIONS, name="table_options", aliases=("options",)),
         _IDLE_TIME,
         _STRATEGY,
     ),
@@ -495,11 +477,11 @@ def _column(table: Table, name: str) -> str:
     name="rescale",
     summary="Rewrite partitions with another number of buckets.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        TABLE,
         Param("bucket_num", ParamType.INT, "The number of buckets.", default="that of the table"),
         *PARTITION_FILTERS,
     ),
-    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    columns=(RESULT,),
     example="CALL sys.rescale(table => 'default.T', bucket_num => 4, partitions => 'p=0');",
 )
 class Rescale:
@@ -549,12 +531,12 @@ class _Manifests:
     name="compact_manifest",
     summary="Merge small manifests into few large ones.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
-        Param("options", ParamType.STRING, "Options of the table for this CALL: `k=v,k2=v2`."),
+        TABLE,
+        CALL_OPTIONS,
         Param("dry_run", ParamType.BOOLEAN, "Change nothing; the status is `dry run`.", default="false"),
     ),
     columns=(
-        Column("result", "boolean", "true; a failed CALL raises an error"),
+        RESULT,
         Column("manifests", "string", "the manifests before the CALL: how many, their size, what they remove"),
     ),
     example="CALL sys.compact_manifest('default.T');",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import RESULT, TABLE
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
+from paimon_spark.calls.procedure import Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.refs.consumers import (
@@ -18,9 +19,6 @@ from paimon_spark.engine.refs.consumers import (
     plan_clear,
     plan_reset,
 )
-
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class _Reset:
     name="reset_consumer",
     summary="Set the snapshot that a consumer reads next, or delete the consumer.",
     params=(
-        _TABLE,
+        TABLE,
         Param("consumer_id", ParamType.STRING, "The id of the consumer.", required=True, aliases=("consumerId",)),
         Param(
             "next_snapshot_id",
@@ -44,7 +42,7 @@ class _Reset:
             aliases=("nextSnapshotId",),
         ),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.reset_consumer('default.T', 'myid', 10);",
 )
 class ResetConsumer:
@@ -89,7 +87,7 @@ class _Clearing:
     name="clear_consumers",
     summary="Delete the consumers of a table whose ids match.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "including_consumers",
             ParamType.STRING,
@@ -105,7 +103,7 @@ class _Clearing:
             aliases=("excludingConsumers",),
         ),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.clear_consumers('default.T', 'etl_.*', 'etl_daily');",
 )
 class ClearConsumers:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext, TableSource
+from paimon_spark.calls.parameters import RESULT, SUCCESS
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -21,6 +22,10 @@ from paimon_spark.sqlparse.where import parse_where
 
 _SUCCESS = "Success"
 _WHERE = Param("where", ParamType.STRING, "Copy only partitions that match this condition over partition columns.")
+_DATABASE = Param("database", ParamType.STRING, "The database to copy.", default="all databases")
+_TABLE = Param("table", ParamType.STRING, "The table to copy.", default="all tables of the database")
+_TARGET_DATABASE = Param("target_database", ParamType.STRING, "The database of the copies.", default="the same name")
+_TARGET_TABLE = Param("target_table", ParamType.STRING, "The copy.", default="the same name")
 _PARALLELISM = Param("parallelism", ParamType.INT, "Number of tasks that copy files.", default="one per 256 MB")
 _SOURCES = ("hive", "paimon")
 
@@ -96,7 +101,7 @@ def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]
         Param("target_table", ParamType.STRING, "The copy; it is created if it does not exist.", required=True),
         _WHERE,
     ),
-    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    columns=(RESULT,),
     example="CALL sys.copy(source_table => 'default.T', target_table => 'archive.T', where => \"dt = '2024-05-14'\");",
 )
 class Copy:
@@ -199,7 +204,7 @@ def _all(ctx: CallContext, scope: _Scope, where: str | None, *, meta: bool, over
 
 
 _RESULT = (
-    Column("result", "string", "`Success`; a failed CALL raises an error"),
+    SUCCESS,
     Column("source", "string", "a table that was copied"),
     Column("target", "string", "its copy"),
 )
@@ -214,16 +219,16 @@ def _cloned(ctx: CallContext, plan: Plan[_Works]) -> Report:
     name="clone",
     summary="Copy a table, a database or a whole warehouse.",
     params=(
-        Param("database", ParamType.STRING, "The database to copy.", default="all databases"),
-        Param("table", ParamType.STRING, "The table to copy.", default="all tables of the database"),
+        _DATABASE,
+        _TABLE,
         Param(
             "catalog_conf",
             ParamType.STRING,
             "Options of the source's catalog, as in `warehouse=/data/wh`.",
             default="the catalog of the CALL",
         ),
-        Param("target_database", ParamType.STRING, "The database of the copies.", default="the same name"),
-        Param("target_table", ParamType.STRING, "The copy.", default="the same name"),
+        _TARGET_DATABASE,
+        _TARGET_TABLE,
         Param(
             "target_catalog_conf",
             ParamType.STRING,
@@ -293,12 +298,12 @@ class Clone:
     summary="Copy a table, a database or a whole warehouse into another warehouse.",
     params=(
         Param("warehouse", ParamType.STRING, "The warehouse to copy from.", default="that of the CALL's catalog"),
-        Param("database", ParamType.STRING, "The database to copy.", default="all databases"),
-        Param("table", ParamType.STRING, "The table to copy.", default="all tables of the database"),
+        _DATABASE,
+        _TABLE,
         Param("catalog_conf", ParamType.STRING, "Further options of the source's catalog."),
         Param("target_warehouse", ParamType.STRING, "The warehouse to copy into.", required=True),
-        Param("target_database", ParamType.STRING, "The database of the copies.", default="the same name"),
-        Param("target_table", ParamType.STRING, "The copy.", default="the same name"),
+        _TARGET_DATABASE,
+        _TARGET_TABLE,
         Param("target_catalog_conf", ParamType.STRING, "Further options of the target's catalog."),
         _PARALLELISM,
     ),

@@ -9,7 +9,8 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import TABLES, named_tables
+from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.parameters import TABLE_NAME, TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
@@ -63,7 +64,7 @@ class _Examination:
         _LISTS,
     ),
     columns=(
-        Column("table", "string", "the table", nullable=False),
+        TABLE_NAME,
         Column("severity", "string", "`error`, `warning` or `info`", nullable=False),
         Column("finding", "string", "code of the finding; see [Health](../health.md)", nullable=False),
         Column("found", "string", "what was found, with numbers", nullable=False),
@@ -138,7 +139,7 @@ class _Verification:
         ),
     ),
     columns=(
-        Column("table", "string", "the table", nullable=False),
+        TABLE_NAME,
         Column("defect", "string", "code of the defect; see [Health](../health.md)", nullable=False),
         Column("path", "string", "the file", nullable=False),
         Column("found", "string", "what was found, and what was expected", nullable=False),
@@ -215,7 +216,7 @@ class _Maintenance:
         ),
     ),
     columns=(
-        Column("table", "string", "the table", nullable=False),
+        TABLE_NAME,
         Column("findings", "string", "codes of the findings that the statement fixes", nullable=False),
         Column("statement", "string", "the statement that was run, or that remains to be run"),
         Column("status", "string", "`done`, `partly done`, `nothing to do`, `failed` or `left`", nullable=False),

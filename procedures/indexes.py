@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.partition_filters import PARTITION_FILTERS, check_one_filter, partition_filters
+from paimon_spark.calls.parameters import PARTITION_FILTERS, TABLE
+from paimon_spark.calls.partition_filters import check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -32,7 +33,7 @@ class _Rewrite:
     name="rewrite_file_index",
     summary="Give files the indexes that the options of the table ask for.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        TABLE,
         *PARTITION_FILTERS,
         Param(
             "force",

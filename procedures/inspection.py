@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
@@ -24,7 +25,6 @@ from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.casts import timestamp_millis
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d\b.*")
 
 
@@ -38,7 +38,7 @@ class _History:
     name="history",
     summary="List the snapshots, tags, branches and changelogs of a table in one timeline.",
     params=(
-        _TABLE,
+        TABLE,
         Param("limit", ParamType.INT, "Return only this many of the newest events.", default="all events"),
     ),
     columns=(
@@ -119,7 +119,7 @@ _END = "a snapshot id, a tag, or a time (`2024-05-14 10:00:00`, session time zon
     name="diff",
     summary="Compare two snapshots of a table: rows and files by partition, columns, options.",
     params=(
-        _TABLE,
+        TABLE,
         Param("from", ParamType.STRING, f"The first snapshot: {_END}.", required=True, aliases=("from_version",)),
         Param("to", ParamType.STRING, f"The second one: {_END}.", default="the latest", aliases=("to_version",)),
     ),
@@ -189,7 +189,7 @@ class _Why:
     name="why",
     summary="Explain why a file exists: who wrote it, what removed it, who needs it, or since when it is an orphan.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "file",
             ParamType.STRING,
@@ -247,7 +247,7 @@ class _Config:
     name="config",
     summary="List the options in force, and where each comes from.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", default="no table"),
+        replace(TABLE, required=False, default="no table"),
         Param("defaults", ParamType.BOOLEAN, "Include options that are not set, with their defaults.", default="true"),
     ),
     columns=(

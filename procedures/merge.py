@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import SUCCESS
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
+from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.engine.merge_into import (
     Clause,
@@ -102,7 +103,7 @@ _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_
             default="none",
         ),
     ),
-    columns=(Column("result", "string", "Success; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     forms=(
         PositionalOverload(
             (*_FIRST, "matched_delete_condition"), doc="with six values, the last is the condition for deleting"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import RESULT
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, FAILED, NOTHING_TO_DO, Report
@@ -24,6 +25,7 @@ from paimon_spark.engine.spark_jobs import SparkJobs
 from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.options_text import parse_options
 
 _TYPE = Param(
@@ -33,13 +35,15 @@ _TYPE = Param(
     required=True,
     aliases=("connector",),
 )
-_OPTIONS = Param("options", ParamType.STRING, "Options of the new table: `k=v,k2=v2`.")
+_OPTIONS = Param("options", ParamType.STRING, "Options of the new table: `key=value,key=value`.")
 _OPTIONS_MAP = Param("options_map", ParamType.MAP, "Options of the new table, as a map.")
+_DELETES_ORIGIN = Param(
+    "delete_origin", ParamType.BOOLEAN, "Drop the table once its files are migrated.", default="true"
+)
 _PARALLELISM = Param(
     "parallelism", ParamType.INT, "Number of tasks that link or copy files.", default="one per 32 files"
 )
 _TARGET_DOC = "The table that gets the files; it is created if it does not exist."
-_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +160,10 @@ def _run(ctx: CallContext, work: _Migration) -> Report:
         Param("target_table", ParamType.STRING, _TARGET_DOC, default="the same name in the catalog of the CALL"),
         _OPTIONS,
         _PARALLELISM,
-        Param("delete_origin", ParamType.BOOLEAN, "Drop the table once its files are migrated.", default="true"),
+        _DELETES_ORIGIN,
         _OPTIONS_MAP,
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.migrate_table('hive', 'default.T');",
 )
 class MigrateTable:
@@ -179,7 +183,7 @@ class MigrateTable:
         """List the files."""
         _check_type(args)
         name = args.text("table")
-        target = args.optional_text("target_table") or ".".join(f"`{p}`" for p in split_name(name)[-2:])
+        target = args.optional_text("target_table") or ".".join(map(quoted_name, split_name(name)[-2:]))
         work = _planned(
             ctx,
             name,
@@ -202,10 +206,10 @@ class MigrateTable:
         _TYPE,
         Param("source_table", ParamType.STRING, "The table to migrate: `db.t`.", required=True, aliases=("table",)),
         Param("target_table", ParamType.STRING, "The table that gets the files.", required=True),
-        Param("delete_origin", ParamType.BOOLEAN, "Drop the table once its files are migrated.", default="true"),
+        _DELETES_ORIGIN,
         _PARALLELISM,
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.migrate_file('hive', 'default.T', 'default.P');",
 )
 class MigrateFile:
@@ -245,7 +249,7 @@ class _Database:
     params=(
         _TYPE,
         Param("database", ParamType.STRING, "The database to migrate.", required=True, aliases=("source_database",)),
-        Param("options", ParamType.STRING, "Options of the new tables: `k=v,k2=v2`."),
+        Param("options", ParamType.STRING, "Options of the new tables: `key=value,key=value`."),
         _PARALLELISM,
         Param("options_map", ParamType.MAP, "Options of the new tables, as a map."),
     ),
@@ -268,7 +272,7 @@ class MigrateDatabase:
         jobs, database, options = ctx.spark_jobs("sys.migrate_database"), args.text("database"), _options(args)
         parallelism, found, failures = _parallelism(args), [], []
         for table in jobs.list_sources(database):
-            name = f"`{database}`.`{table}`"
+            name = f"{quoted_name(database)}.{quoted_name(table)}"
             try:
                 identifier = Identifier.of((database, table))
                 found.append(_planned(ctx, name, identifier, options, drops=True, parallelism=parallelism))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import CALL_OPTIONS, RESULT, SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -19,7 +20,6 @@ from paimon_spark.engine.expiry.partition_expiry import (
 from paimon_spark.engine.partition_done import MarkDonePlan, execute_mark_done, plan_mark_done
 from paimon_spark.sqlparse.partitions import each_partition
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _NONE = "No expired partitions."
 _OPTIONS = {
     "expiration_time": "partition.expiration-time",
@@ -39,7 +39,7 @@ class _Expiry:
     name="expire_partitions",
     summary="Drop partitions that are too old.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "expiration_time",
             ParamType.STRING,
@@ -70,7 +70,7 @@ class _Expiry:
             "Drop at most this many partitions, those with the smallest values.",
             default="table option `partition.expiration-max-num`",
         ),
-        Param("options", ParamType.STRING, "Options of the table for this CALL: `k=v,k2=v2`."),
+        CALL_OPTIONS,
     ),
     columns=(Column("expired_partitions", "string", "a dropped partition, as in `dt=2024-05-14, hh=1`"),),
     example="CALL sys.expire_partitions('default.T', '7 d', 'yyyyMMdd');",
@@ -117,7 +117,7 @@ class _Drop:
     name="drop_partition",
     summary="Drop partitions.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "partitions",
             ParamType.STRING,
@@ -128,7 +128,7 @@ class _Drop:
             variadic=True,
         ),
     ),
-    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     example="CALL sys.drop_partition('default.T', 'dt=2024-05-14,hh=1', 'dt=2024-05-15');",
 )
 class DropPartition:
@@ -172,7 +172,7 @@ class _MarkDone:
     name="mark_partition_done",
     summary="Mark partitions as done by a success file.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "partitions",
             ParamType.STRING,
@@ -181,7 +181,7 @@ class _MarkDone:
             aliases=("partition",),
         ),
     ),
-    columns=(Column("result", "boolean", "true; a failed CALL raises an error"),),
+    columns=(RESULT,),
     example="CALL sys.mark_partition_done('default.T', 'dt=2024-05-14;dt=2024-05-15');",
 )
 class MarkPartitionDone:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report, metadata_report
 from paimon_spark.core.table import Table
 from paimon_spark.engine.earliest_snapshot import EarliestPlan, execute_earliest, plan_earliest
 from paimon_spark.engine.missing_files import (
@@ -23,8 +24,6 @@ from paimon_spark.engine.missing_files import (
     plan_missing_manifests,
 )
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
-
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class _Files:
     name="remove_unexisting_files",
     summary="Remove data files that do not exist from the metadata.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "dry_run",
             ParamType.BOOLEAN,
@@ -98,7 +97,7 @@ class _Lists:
             aliases=("tableId",),
         ),
     ),
-    columns=(Column("result", "string", "`Success`; a failed CALL raises an error"),),
+    columns=(SUCCESS,),
     example="CALL sys.remove_unexisting_manifests('default.T');",
 )
 class RemoveUnexistingManifests:
@@ -141,7 +140,7 @@ class _Earliest:
     name="repair_earliest_snapshot",
     summary="Make a snapshot the earliest, in a table with a gap in its snapshots.",
     params=(
-        _TABLE,
+        TABLE,
         Param("snapshot_id", ParamType.BIGINT, "The first snapshot after the gap.", required=True),
     ),
     columns=(
@@ -167,16 +166,7 @@ class RepairEarliestSnapshot:
         """Write the hint."""
         work = plan.payload
         execute_earliest(work.table, work.plan)
-        latest = work.table.snapshots.latest_id()
-        return Report(
-            result_rows=[(work.plan.previous_id, work.plan.earliest_id)],
-            status=DONE if plan.actions else NOTHING_TO_DO,
-            snapshot_before=latest,
-            snapshot_after=latest,
-            files_out=len(plan.actions),
-            bytes_out=sum(a.bytes for a in plan.actions),
-            changed_tables=(work.table.name,) if plan.actions else (),
-        )
+        return metadata_report(work.table, plan.actions, (work.plan.previous_id, work.plan.earliest_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +178,7 @@ class _Repairs:
 @procedure(
     name="repair_snapshots",
     summary="Rewrite snapshots and tags that Paimon fails to read because of their operation.",
-    params=(_TABLE,),
+    params=(TABLE,),
     columns=(Column("repaired_count", "int", "number of rewritten snapshots and tags", nullable=False),),
     example="CALL sys.repair_snapshots('default.T');",
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -26,17 +27,15 @@ from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_late
 from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _TAG_OR_SNAPSHOT = (
     PositionalOverload(("table", "tag"), doc="a string is the name of a tag, even if it consists of digits"),
     PositionalOverload(("table", "snapshot_id"), doc="a number is the id of a snapshot"),
 )
 _SNAPSHOT_ID = Param("snapshot_id", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot",))
 _TRASH = trash_param(default=True)
-_COLUMNS = (
-    Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
-    Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
-)
+_PREVIOUS = Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False)
+_CURRENT = Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False)
+_COLUMNS = (_PREVIOUS, _CURRENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def _execute(ctx: CallContext, plan: Plan[_Rollback]) -> Report:
     name="rollback_to",
     summary="Roll a table back to an earlier snapshot or a tag.",
     params=(
-        _TABLE,
+        TABLE,
         Param("tag", ParamType.STRING, "The tag to roll back to; takes precedence over `snapshot_id`."),
         _SNAPSHOT_ID,
         _TRASH,
@@ -103,7 +102,7 @@ class RollbackTo:
     name="rollback",
     summary="Roll a table back to an earlier snapshot or a tag.",
     params=(
-        _TABLE,
+        TABLE,
         Param("version", ParamType.STRING, "The id of a snapshot, if it consists of digits, or the name of a tag."),
         Param("snapshot", ParamType.BIGINT, "The snapshot to roll back to.", aliases=("snapshot_id",)),
         Param("tag", ParamType.STRING, "The tag to roll back to."),
@@ -142,7 +141,7 @@ class Rollback:
     name="rollback_to_timestamp",
     summary="Roll a table back to its latest snapshot at a time.",
     params=(
-        _TABLE,
+        TABLE,
         Param("timestamp", ParamType.BIGINT, "The time, in milliseconds after 1970.", required=True),
         _TRASH,
     ),
@@ -167,7 +166,7 @@ class RollbackToTimestamp:
     name="rollback_to_watermark",
     summary="Roll a table back to its latest snapshot up to a watermark.",
     params=(
-        _TABLE,
+        TABLE,
         Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
         _TRASH,
     ),
@@ -201,14 +200,14 @@ class _AsLatest:
     name="rollback_to_as_latest",
     summary="Give a table the content of an earlier snapshot or tag in a new snapshot, and keep its history.",
     params=(
-        _TABLE,
+        TABLE,
         Param("tag", ParamType.STRING, "The tag to roll back to."),
         _SNAPSHOT_ID,
     ),
     columns=(
-        Column("previous_snapshot_id", "bigint", "latest snapshot before the rollback", nullable=False),
+        _PREVIOUS,
         Column("rolled_back_snapshot_id", "bigint", "snapshot whose content is restored", nullable=False),
-        Column("current_snapshot_id", "bigint", "latest snapshot after the rollback", nullable=False),
+        _CURRENT,
     ),
     forms=_TAG_OR_SNAPSHOT,
     example="CALL sys.rollback_to_as_latest('default.T', 10);",

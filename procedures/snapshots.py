@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import CALL_OPTIONS, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -20,7 +21,6 @@ from paimon_spark.engine.expiry.expire_changelogs import (
 )
 from paimon_spark.engine.trash import open_run
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
 _NEWEST = "newest"
 _NEVER = -(1 << 63)
 _NO_LIMIT = (1 << 31) - 1
@@ -38,7 +38,7 @@ class _Expiry:
     name="expire_snapshots",
     summary="Remove old snapshots, and the files that only they reference.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "retain_max",
             ParamType.INT,
@@ -63,7 +63,7 @@ class _Expiry:
             "Remove at most this many snapshots.",
             default="table option `snapshot.expire.limit`",
         ),
-        Param("options", ParamType.STRING, "Table options for this CALL: `key=value,key=value`."),
+        CALL_OPTIONS,
         trash_param(default=False),
     ),
     columns=(Column("deleted_snapshots_count", "int", "number of removed snapshots", nullable=False),),
@@ -93,12 +93,7 @@ class ExpireSnapshots:
                 retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=_NO_LIMIT
             )
         else:
-            config = ExpireConfig(
-                retain_max=args.integer("retain_max"),
-                retain_min=args.integer("retain_min"),
-                older_than_millis=args.millis("older_than", ctx.zone),
-                max_deletes=args.integer("max_deletes"),
-            )
+            config = _limits(ctx, args)
         plan = plan_expire(table, config, ctx.clock_millis())
         trash = open_run(table, trash_request(ctx, args, "expire_snapshots", default=False))
         return Plan(tuple(plan.actions), _Expiry(table, table.snapshots.latest_id(), plan, trash))
@@ -132,7 +127,7 @@ class _ChangelogExpiry:
     name="expire_changelogs",
     summary="Remove old long-lived changelogs, and the files that only they reference.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "retain_max",
             ParamType.INT,
@@ -183,12 +178,7 @@ class ExpireChangelogs:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_ChangelogExpiry]:
         """Select the changelogs and collect the files to delete."""
         table = ctx.table(args.text("table"))
-        config = ExpireConfig(
-            retain_max=args.integer("retain_max"),
-            retain_min=args.integer("retain_min"),
-            older_than_millis=args.millis("older_than", ctx.zone),
-            max_deletes=args.integer("max_deletes"),
-        )
+        config = _limits(ctx, args)
         everything = args.flag("delete_all")
         plan = plan_expire_changelogs(table, config, ctx.clock_millis(), everything=everything)
         trash = open_run(table, trash_request(ctx, args, "expire_changelogs", default=False))
@@ -208,3 +198,13 @@ class ExpireChangelogs:
             bytes_in=done.bytes,
             changed_tables=(work.table.name,) if done.count else (),
         )
+
+
+def _limits(ctx: CallContext, args: Arguments) -> ExpireConfig:
+    """Return the limits of an expiry that are given."""
+    return ExpireConfig(
+        retain_max=args.integer("retain_max"),
+        retain_min=args.integer("retain_min"),
+        older_than_millis=args.millis("older_than", ctx.zone),
+        max_deletes=args.integer("max_deletes"),
+    )

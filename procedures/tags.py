@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
+from paimon_spark.calls.parameters import RESULT, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -35,8 +36,7 @@ from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import parse_duration_ms
 
-_TABLE = Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True)
-_RESULT = Column("result", "boolean", "true; a failed CALL raises an error")
+_NEW_TAG = Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",))
 _SNAPSHOT = Param(
     "snapshot_id",
     ParamType.BIGINT,
@@ -69,12 +69,12 @@ class _Creation:
     name="create_tag",
     summary="Create a tag, which protects a snapshot of a table from expiry.",
     params=(
-        _TABLE,
-        Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",)),
+        TABLE,
+        _NEW_TAG,
         _SNAPSHOT,
         _RETAINED,
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     forms=_FORMS,
     example="CALL sys.create_tag('default.T', 'my_tag', 10);",
 )
@@ -97,12 +97,12 @@ class CreateTag:
     name="replace_tag",
     summary="Point an existing tag to another snapshot, or change how long it is retained.",
     params=(
-        _TABLE,
+        TABLE,
         Param("tag", ParamType.STRING, "Name of the tag.", required=True, aliases=("tag_name",)),
         _SNAPSHOT,
         _RETAINED,
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     forms=_FORMS,
     example="CALL sys.replace_tag('default.T', 'my_tag', 11);",
 )
@@ -125,7 +125,7 @@ class ReplaceTag:
     name="rename_tag",
     summary="Rename a tag.",
     params=(
-        _TABLE,
+        TABLE,
         Param("tag", ParamType.STRING, "Name of the tag.", required=True, aliases=("tagName", "tag_name")),
         Param(
             "target_tag",
@@ -135,7 +135,7 @@ class ReplaceTag:
             aliases=("targetTagName", "target_tag_name"),
         ),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.rename_tag('default.T', 'my_tag', 'release');",
 )
 class RenameTag:
@@ -155,7 +155,6 @@ class RenameTag:
         return _written(plan)
 
 
-_NEW_TAG = Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",))
 _TAGGED = (
     Column("tagName", "string", "name of the tag"),
     Column("snapshot", "bigint", "the tagged snapshot"),
@@ -168,7 +167,7 @@ _TAGGED = (
     name="create_tag_from_timestamp",
     summary="Create a tag for the first snapshot from a time on.",
     params=(
-        _TABLE,
+        TABLE,
         _NEW_TAG,
         Param("timestamp", ParamType.BIGINT, "The time, in milliseconds after 1970.", required=True),
         _RETAINED,
@@ -196,7 +195,7 @@ class CreateTagFromTimestamp:
     name="create_tag_from_watermark",
     summary="Create a tag for the first snapshot with at least some watermark.",
     params=(
-        _TABLE,
+        TABLE,
         _NEW_TAG,
         Param("watermark", ParamType.BIGINT, "The watermark, in milliseconds after 1970.", required=True),
         _RETAINED,
@@ -275,7 +274,7 @@ class _Deletion:
     name="delete_tag",
     summary="Delete tags, and the files that only they protect.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "tag",
             ParamType.STRING,
@@ -285,7 +284,7 @@ class _Deletion:
         ),
         trash_param(default=False),
     ),
-    columns=(_RESULT,),
+    columns=(RESULT,),
     example="CALL sys.delete_tag('default.T', 'my_tag');",
 )
 class DeleteTag:
@@ -335,7 +334,7 @@ def _planned_expiry(table: Table, names: Mapping[str, str]) -> DeleteTagsPlan | 
     name="expire_tags",
     summary="Delete the tags whose retention has ended, and those created before a time.",
     params=(
-        _TABLE,
+        TABLE,
         Param(
             "older_than",
             ParamType.STRING,
@@ -389,8 +388,8 @@ class _Automatic:
 @procedure(
     name="trigger_tag_automatic_creation",
     summary="Create the automatic tags that are due, and expire tags.",
-    params=(_TABLE,),
-    columns=(_RESULT,),
+    params=(TABLE,),
+    columns=(RESULT,),
     example="CALL sys.trigger_tag_automatic_creation('default.T');",
 )
 class TriggerTagAutomaticCreation:

@@ -7,7 +7,8 @@ from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.named_tables import TABLES, named_tables
+from paimon_spark.calls.named_tables import named_tables
+from paimon_spark.calls.parameters import TABLE, TABLE_NAME, TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
@@ -17,6 +18,7 @@ from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_e
 from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import sql_value
 from paimon_spark.spec.rows import Timestamp
 
 _Listed = tuple[str, ListedRun | MalformedRun | PaimonError]
@@ -29,7 +31,7 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
     summary="List what procedures have moved to the trash.",
     params=(TABLES,),
     columns=(
-        Column("table", "string", "the table", nullable=False),
+        TABLE_NAME,
         Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`"),
         Column("time", "timestamp", "when the run began"),
         Column("procedure", "string", "the procedure"),
@@ -88,19 +90,13 @@ def _row(name: str, listed: ListedRun | MalformedRun | PaimonError) -> tuple[Any
         record.run,
         Timestamp(record.time_millis),
         record.procedure,
-        ", ".join(f"{name} => {_literal(value)}" for name, value in record.arguments.items()),
+        ", ".join(f"{name} => {sql_value(value)}" for name, value in record.arguments.items()),
         record.user,
         str(record.state),
         listed.files,
         listed.bytes,
         Timestamp(listed.expires_millis),
     )
-
-
-def _literal(value: object) -> str:
-    if isinstance(value, bool | int):
-        return str(value).lower()
-    return "'" + str(value).replace("'", "''") + "'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +184,7 @@ class _Emptying:
     name="empty_trash",
     summary="Delete runs of the trash for good.",
     params=(
-        Param("table", ParamType.STRING, "The table: `t`, `db.t` or `catalog.db.t`.", required=True),
+        TABLE,
         Param("run", ParamType.STRING, f"{_RUN} Not together with `older_than`."),
         Param(
             "older_than",

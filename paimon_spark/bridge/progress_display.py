@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TextIO
 
 from paimon_spark.calls.progress import LINE, wiped_line
+from paimon_spark.spec.quoted_text import quoted_name
 
 _EVERY_SECONDS = 0.5
 
@@ -32,7 +33,7 @@ def show_progress(spark: Any, catalog: str = "paimon", stream: TextIO | None = N
     """
     out = stream or sys.stderr
     ended = threading.Event()
-    statement = f"CALL `{catalog}`.sys.running()"
+    statement = f"CALL {quoted_name(catalog)}.sys.running()"
 
     def running() -> list[str]:
         return [row["progress"] or row["procedure"] for row in spark.sql(statement).collect()]

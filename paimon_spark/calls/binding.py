@@ -8,6 +8,7 @@ from typing import Any
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.procedure import DRY_RUN, NAMESPACE, Param, ParamType, PositionalOverload, Procedure
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
+from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.sqlparse.literals import Literal
 
 _WIDER = {
@@ -61,7 +62,7 @@ def literal_of(value: Any) -> Literal:
         return Literal(kind, value, str(value))
     if isinstance(value, Mapping):
         return Literal("MAP", dict(value), str(value))
-    return Literal("STRING", str(value), f"'{value}'")
+    return Literal("STRING", str(value), string_literal(str(value)))
 
 
 def _by_name(procedure: Procedure, named: Iterable[tuple[str, Literal]]) -> list[tuple[Param, Literal]]:

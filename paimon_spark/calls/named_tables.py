@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.procedure import Param, ParamType
 from paimon_spark.core.table import Table
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
-
-TABLES = Param(
-    "table",
-    ParamType.STRING,
-    "The table: `t`, `db.t` or `catalog.db.t`; `db.*` means all tables of a database.",
-    required=True,
-)
 
 
 def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | PaimonError]]:

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.procedure import Param, ParamType
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.sqlparse.partitions import each_partition
 from paimon_spark.sqlparse.where import parse_where
-
-PARTITION_FILTERS = (
-    Param(
-        "partitions",
-        ParamType.STRING,
-        "Only these partitions: `,` is AND, `;` is OR, as in `dt=2024-05-14,hh=1;dt=2024-05-15`.",
-        default="all partitions",
-        aliases=("partition",),
-    ),
-    Param(
-        "where",
-        ParamType.STRING,
-        "Only partitions that match this condition over partition columns; not together with `partitions`.",
-    ),
-)
 
 
 def check_one_filter(args: Arguments) -> None:

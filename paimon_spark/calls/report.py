@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.table import Table
+
 DONE = "done"
 UPGRADED = "upgraded"
 """Files were moved to another level; none was rewritten."""
@@ -42,6 +45,20 @@ class Report:
     rows: int = 0
     changed_tables: tuple[str, ...] = ()
     job: Job | None = None
+
+
+def metadata_report(table: Table, actions: Sequence[Action], row: tuple[Any, ...]) -> Report:
+    """Return the report of a CALL that wrote the metadata files of its plan, if any, and committed no snapshot."""
+    latest = table.snapshots.latest_id()
+    return Report(
+        result_rows=[row],
+        status=DONE if actions else NOTHING_TO_DO,
+        snapshot_before=latest,
+        snapshot_after=latest,
+        files_out=len(actions),
+        bytes_out=sum(a.bytes for a in actions),
+        changed_tables=(table.name,) if actions else (),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

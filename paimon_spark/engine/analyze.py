@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,11 +15,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OutcomeUnknownError, PaimonError, UnsupportedError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.table_statistics import ColumnStatistics, TableStatistics
 from paimon_spark.spec.types import AtomicType, DataType, RowType, TypeRoot, atomic_text
 
-_PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _WITHOUT = (TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.TIME)
 
 
@@ -67,14 +66,10 @@ def _sql_name(t: DataType) -> str:
 
 
 def _choices(table: Table) -> str:
-    names = [_quoted(f.name) for f in table.schema.fields if _has_statistics(f.type)]
+    names = [sql_path(f.name) for f in table.schema.fields if _has_statistics(f.type)]
     if not names:
         return "No column of the table can be analyzed: leave FOR COLUMNS out."
     return f"Analyze the other columns: FOR COLUMNS {', '.join(names)}."
-
-
-def _quoted(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
 def _column(table: Table, name: str) -> str:

@@ -25,9 +25,8 @@ _NONE: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """What was created and expired after a commit."""
+    """What was expired after a commit."""
 
-    created_tags: tuple[str, ...] = ()
     snapshots: ExpireResult = field(default_factory=ExpireResult)
     tags: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
@@ -49,14 +48,13 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
         return Maintenance()
     now = clock() if clock is not None else time.time_ns() // 1_000_000
     warnings: list[str] = []
-    created = _guarded(lambda: create_automatic_tags(table, now), _NONE, "creating tags", warnings)
+    _guarded(lambda: create_automatic_tags(table, now), _NONE, "creating tags", warnings)
     tags = _guarded(lambda: _expire_tags(table, now), _NONE, "expiring tags", warnings)
     partitions = _guarded(lambda: expire_partitions_after_commit(table, now), _NONE, "expiring partitions", warnings)
     consumers = _guarded(lambda: _expire_consumers(table, now), _NONE, "expiring consumers", warnings)
     snapshots = _guarded(lambda: _expire_snapshots(table, now), ExpireResult(), "expiring snapshots", warnings)
     changelogs = _guarded(lambda: _expire_changelogs(table, now), ExpireResult(), "expiring changelogs", warnings)
     return Maintenance(
-        created_tags=created,
         snapshots=snapshots,
         tags=tags,
         partitions=partitions,

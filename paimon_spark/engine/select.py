@@ -255,24 +255,3 @@ def read_batches(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
         for batch in read_split(plan.table, split, plan.columns, plan.predicate, keep_kinds=plan.keep_kinds)
     )
     return first_rows(batches, plan.limit)
-
-
-def read_arrow(
-    table: Table,
-    *,
-    columns: Sequence[str] | None = None,
-    predicate: Predicate | None = None,
-    limit: int | None = None,
-    version: str | int | None = None,
-    timestamp_millis: int | None = None,
-) -> pa.Table:
-    """Read rows in this process; the arguments are those of `plan_select`."""
-    plan = plan_select(
-        table,
-        columns=columns,
-        predicate=predicate,
-        limit=limit,
-        version=version,
-        timestamp_millis=timestamp_millis,
-    )
-    return pa.Table.from_batches(read_batches(plan), schema=plan.schema)

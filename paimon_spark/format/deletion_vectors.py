@@ -28,23 +28,13 @@ _MAX_PARTS = 64
 """Maximum number of 32-bit bitmaps in a 64-bit vector; no data file has that many rows."""
 
 
-def read_vector(data: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
-    """Return the deleted positions in one range of an index file.
-
-    Args:
-        data: content of the whole index file.
-        found: location of the vector, from the index manifest.
-        where: path of the file, for error messages.
+def vector_in(block: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
+    """Return the deleted positions of a serialized vector returned by `stored_vector`.
 
     Raises:
-        CorruptTableError: there is no valid vector at that location.
+        CorruptTableError: the vector is not valid.
         UnsupportedError: the vector deletes rows beyond position 2^32.
     """
-    return vector_in(stored_vector(data, found, where), found, where)
-
-
-def vector_in(block: bytes, found: DeletionRange, where: str = "a deletion vector file") -> BitMap:
-    """Return the deleted positions of a serialized vector returned by `stored_vector`; raises as `read_vector`."""
     try:
         return _body(block[_INT.size : -_UINT.size])
     except (struct.error, ValueError, IndexError, OverflowError) as e:

@@ -106,19 +106,6 @@ class ArtBitmap:
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
 
-def art_bitmap(values: U64) -> ArtBitmap:
-    """Return a bitmap whose values were added in ascending order."""
-    ordered = np.unique(values)
-    keys = ordered >> np.uint64(16)
-    cuts = np.flatnonzero(np.diff(keys)) + 1
-    low = np.split((ordered & np.uint64(_CHUNK - 1)).astype(np.uint32), cuts)
-    out = ArtBitmap()
-    if len(keys):
-        starts = np.append(0, cuts)
-        out.add_all(ArtBitmap({k: BitMap(v) for k, v in zip(keys[starts].tolist(), low, strict=True)}))
-    return out
-
-
 def read_art(data: bytes) -> ArtBitmap:
     """Return a serialized bitmap. Bytes after it are ignored, as in Java; containers are checked when they are used.
 

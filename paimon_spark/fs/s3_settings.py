@@ -80,11 +80,6 @@ _SIZES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SMALLEST_PART = 5 << 20
 
 
-def as_hadoop(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of the Hadoop configuration, prefixed so that catalog options take precedence."""
-    return {_FROM_HADOOP + k: v for k, v in options.items() if k.startswith(HADOOP_PREFIX)}
-
-
 @dataclass(frozen=True, slots=True)
 class S3Settings:
     """Settings of a client. Credentials are not part of the repr."""

@@ -16,13 +16,9 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from paimon_spark.spark.jvm_frames import jvm_frames
+from paimon_spark.spec.quoted_text import quoted_name
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def quoted(name: str) -> str:
-    """Return the name of a column as Spark parses it back, also with dots and backquotes in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
@@ -44,6 +40,6 @@ def read_in_arrow(splits: DataFrame, function: BatchFunction, schema: StructType
 def _mapped(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> Any:
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     call = UserDefinedFunction(function, returnType=schema, evalType=kind)
-    column = call(*(frame[quoted(name)] for name in frame.columns))
+    column = call(*(frame[quoted_name(name)] for name in frame.columns))
     barrier = False
     return frame._jdf.mapInArrow(column._jc, barrier, None)

@@ -21,12 +21,13 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan
 from paimon_spark.engine.postpone_buckets import buckets_by_rows, postponed_rows
-from paimon_spark.spark.arrow_map import map_in_arrow, quoted
+from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import COUNTED, counter
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.job_control import cancel_on_failure, with_description
 from paimon_spark.spark.jvm_frames import arrow_batches, arrow_frame, few_rows
 from paimon_spark.spark.types import batch_for_spark, plain_struct
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
@@ -98,7 +99,7 @@ def _counted(session: SparkSession, table: Table, frame: DataFrame, counts: Mapp
         small = small.dropDuplicates(names)  # 0.0 and -0.0 are two partitions, but one value in a join
     condition = f.lit(True)  # noqa: FBT003 - a SQL literal
     for c, n in zip(fields, names, strict=True):
-        condition &= frame[quoted(c.name)].eqNullSafe(small[n])
+        condition &= frame[quoted_name(c.name)].eqNullSafe(small[n])
     joined = frame.join(f.broadcast(small), condition, "left")
     count = f.coalesce(small[BUCKETS], f.lit(1)).alias(BUCKETS)
-    return joined.select(*(frame[quoted(c)] for c in frame.columns), count)
+    return joined.select(*(frame[quoted_name(c)] for c in frame.columns), count)

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from paimon_spark.core.columns import AUDIT_ROW_KIND
-from paimon_spark.spark.arrow_map import quoted
+from paimon_spark.spec.quoted_text import quoted_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,5 +70,5 @@ def changelog_max(value: Column | str) -> Column:
 
 
 def _call(name: str, *values: Column | str) -> Column:
-    columns = [f.col(quoted(v)) if isinstance(v, str) else v for v in values]
+    columns = [f.col(quoted_name(v)) if isinstance(v, str) else v for v in values]
     return f.call_function(f"changelog_{name}", *columns, f.col(AUDIT_ROW_KIND))

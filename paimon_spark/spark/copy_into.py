@@ -22,12 +22,12 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
 from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, NotFoundError, OptionError, suggestion
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.copy_formats import EMPTY, READERS, record_pattern, spark_options, told_by_spark
 from paimon_spark.spark.copy_places import directory_of, reached
 from paimon_spark.spark.copy_values import TEXTS, Converted, converted, member, missing, text_type, type_name
 from paimon_spark.spark.store_assignment import column_type
 from paimon_spark.spark.writes import write_checked
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, holds_root
 from paimon_spark.sqlparse.copy_into import CopyFrom, FileFormat, OnError
 
@@ -92,7 +92,7 @@ def load_files(
     snapshot = table.snapshots.latest_id()
     if wanted_rows:
         rows = _frame(session, table, statement, columns, list(loaded)).where(f.col(_ERROR).isNull())
-        rows = rows.select(*map(quoted, table.schema.field_names))
+        rows = rows.select(*map(quoted_name, table.schema.field_names))
         check = partial(_check_unchanged, session, table, statement, loaded, wanted_rows)
         with _readable(only=_UNREADABLE):
             commit = write_checked(session, table, rows, check).commit
@@ -221,7 +221,7 @@ def _checked(
     with _readable():
         frame = _frame(session, table, statement, columns, files)
         told = [f.count(f.lit(1)), f.count(_ERROR), f.first(_ERROR, ignorenulls=True)]
-        used = [f.count(quoted(c.name)) for c in columns]
+        used = [f.count(quoted_name(c.name)) for c in columns]
         counts = frame.groupBy(_FILE).agg(*told, *used).collect()
     found = {names[row[0]]: _Checked(row[1], row[2], row[3]) for row in counts}
     return {s.path: found.get(s.path, _Checked()) for s in files}
@@ -266,7 +266,7 @@ def _told_corrupt(session: SparkSession, file_format: FileFormat, columns: Seque
 
     A CSV record has one column less than the schema, so the reader gives its text unless it has one value too many.
     """
-    text, names = f.col(_CORRUPT), [quoted(c.name) for c in columns]
+    text, names = f.col(_CORRUPT), [quoted_name(c.name) for c in columns]
     wrong = text.isNotNull()
     if file_format.kind == "CSV":
         wrong = text.isNull() | ~text.rlike(record_pattern(session, file_format, len(columns)))
@@ -309,7 +309,7 @@ def _value(file_format: FileFormat, given: DataFrame, field: DataField) -> tuple
     found = member(given.schema, field.name)
     if found is None:
         return f.lit(None).cast("string"), missing(field.type)
-    value, text = f.col(quoted(found.name)), file_format.kind != "PARQUET"
+    value, text = f.col(quoted_name(found.name)), file_format.kind != "PARQUET"
     if text and isinstance(found.dataType, StringType):
         value = _text(file_format, value, is_text=cast("AtomicType", field.type).root in TEXTS)
     return value, converted(value, found.dataType, field.type, text=text)

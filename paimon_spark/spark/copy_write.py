@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as f
 
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.copy_formats import READERS, spark_options, told_by_spark
 from paimon_spark.spark.copy_places import directory_of, new_files, reached, refuse_tables
 from paimon_spark.spark.copy_values import storable
 from paimon_spark.spark.failures import whole_text
 from paimon_spark.spark.job_control import cancel_on_failure
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.copy_into import CopyTo, FileFormat
 
 WRITTEN = [("output_path", "string", False), ("file_count", "int", False), ("rows_written", "bigint", False)]
@@ -98,7 +98,7 @@ def _storable(query: DataFrame, file_format: FileFormat) -> DataFrame:
     """Return the rows with values that files of the format can hold and give back."""
     if file_format.kind == "PARQUET":
         return query
-    columns = [storable(f.col(quoted(c.name)), c.dataType, file_format.kind).alias(c.name) for c in query.schema]
+    columns = [storable(f.col(quoted_name(c.name)), c.dataType, file_format.kind).alias(c.name) for c in query.schema]
     if file_format.kind == "CSV" and len(columns) == 1:
         text = f.coalesce(columns[0], f.raise_error(f.lit(_NO_NULL)).cast("string"))
         columns = [text.alias(query.columns[0])]

@@ -13,12 +13,12 @@ from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.cross_partition import recent_splits
 from paimon_spark.engine.insert import WritePlan
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
 from paimon_spark.spec.predicate import TRUE
+from paimon_spark.spec.quoted_text import quoted_name
 
 
 def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None) -> DataFrame:
@@ -37,7 +37,7 @@ def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: 
     key = HashColumn(SHUFFLE_HASH, 0, hashed_fields(fields))
     assigners = plan.info.assigners
     spec = ShuffleSpec(tuple(table.schema.field_names), hash=key, tasks=assigners, classes=assigners)
-    by = [f.col(SHUFFLE_HASH), *(f.col(quoted(c.name)) for c in fields), f.col(EXISTING_BUCKET).asc_nulls_last()]
+    by = [f.col(SHUFFLE_HASH), *(f.col(quoted_name(c.name)) for c in fields), f.col(EXISTING_BUCKET).asc_nulls_last()]
     own = [] if order is None else [order]
     placed = bucket_shuffle(rows, spec).sortWithinPartitions(*by, *own, f.col(SHUFFLE_ORDER))
     return arrow_batches(placed.drop(SHUFFLE_ORDER))
@@ -53,7 +53,7 @@ def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], li
         if field.name == EXISTING_BUCKET:
             value = f.col(BUCKET)
         elif field.name in needed:
-            value = f.col(quoted(field.name)).cast(field.dataType)
+            value = f.col(quoted_name(field.name)).cast(field.dataType)
         else:
             value = f.lit(None).cast(field.dataType)
         out.append(value.alias(field.name))

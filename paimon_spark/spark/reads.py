@@ -18,7 +18,7 @@ from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
 from paimon_spark.core.read.superseded_rows import few_vectors, superseded_rows
 from paimon_spark.core.scan.splits import Split, splits_to_json
 from paimon_spark.core.table import Table
-from paimon_spark.spark.arrow_map import map_in_arrow, quoted, read_in_arrow
+from paimon_spark.spark.arrow_map import map_in_arrow, read_in_arrow
 from paimon_spark.spark.executor.worker import FOUND, RowForm, finder, keyed_splits, reader
 from paimon_spark.spark.jvm_frames import (
     bucket_frame,
@@ -34,6 +34,7 @@ from paimon_spark.spark.native_scan import native_spec, superseded_rows_key
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.predicate import TRUE, to_json
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.types import ArrayType
 
 _BUCKET = attrgetter("bucket")
@@ -59,7 +60,7 @@ def read_frame(session: SparkSession, request: ReadRequest, *, by_bucket: bool =
     rows = reduce(DataFrame.unionAll, frames) if frames else empty_frame(session, _row_type(request))
     if PARTITION not in request.metadata:
         return rows
-    return rows.withColumn(PARTITION, f.struct(*[f.col(quoted(k)) for k in request.table.schema.partition_keys]))
+    return rows.withColumn(PARTITION, f.struct(*[f.col(quoted_name(k)) for k in request.table.schema.partition_keys]))
 
 
 def _by_workers(session: SparkSession, request: ReadRequest, *, by_bucket: bool) -> DataFrame:

@@ -9,20 +9,20 @@ from pyspark.sql import functions as f
 
 from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.quoted_text import quoted_name
 
 
 def with_row_kinds(table: Table, frame: DataFrame) -> DataFrame:
     """Return the rows of a table with their kinds as numbers, if a column of texts follows the table's columns."""
-    columns = [f.col(quoted(name)) for name in frame.columns]
+    columns = [f.col(quoted_name(name)) for name in frame.columns]
     if len(columns) == len(table.schema.fields):
         return frame
     return frame.select(*columns[:-1], _number_of(frame.columns[-1]).alias(ROW_KIND))
 
 
 def _number_of(name: str) -> Column:
-    kind = f.col(quoted(name))
+    kind = f.col(quoted_name(name))
     told = f.coalesce(f.concat(f.lit("'"), kind, f.lit("'")), f.lit("NULL"))
     wrong = f.concat(
         f.lit(f"[INVALID_ARGUMENT] A row has {name} = "),

@@ -12,6 +12,7 @@ from paimon_spark.engine.migrate import FORMATS, SourceTable
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec.identifier import split_name
+from paimon_spark.spec.quoted_text import quoted_name
 
 CATALOG = "spark_catalog"
 _HIVE = "hive"
@@ -94,7 +95,7 @@ def _quoted(name: str) -> str:
         raise ArgumentError(
             f"'{name}' is not the name of a table of {CATALOG}.", hint=f"Write db.table, or {CATALOG}.db.table."
         )
-    return ".".join(f"`{part.replace('`', '``')}`" for part in parts)
+    return ".".join(map(quoted_name, parts))
 
 
 def _format(found: Any) -> str:

@@ -17,6 +17,7 @@ from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.writes import run_writers
 from paimon_spark.spec.predicate import TRUE
+from paimon_spark.spec.quoted_text import quoted_name
 
 _CURVE = "__curve__"
 
@@ -50,4 +51,4 @@ def _keyed(rows: DataFrame, plan: SortPlan) -> tuple[DataFrame, list[Column]]:
 
 
 def _column(name: str) -> Column:
-    return f.col("`" + name.replace("`", "``") + "`")
+    return f.col(quoted_name(name))

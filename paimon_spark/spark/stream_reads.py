@@ -12,11 +12,11 @@ from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.source import StreamRead
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate
+from paimon_spark.spec.quoted_text import quoted_name
 
 _ADDS = [RowKind.INSERT.short, RowKind.UPDATE_AFTER.short]
 
@@ -44,12 +44,12 @@ def stream_rows(session: SparkSession, table: Table, found: StreamRead, columns:
     if found.state or not found.changes:
         frame = read_frame(session, _request(found.table, found.state, columns))
         if columns.keep_kinds:
-            kind = f.col(quoted(AUDIT_ROW_KIND))
+            kind = f.col(quoted_name(AUDIT_ROW_KIND))
             frame = frame.where(kind.isin(_ADDS)).withColumn(AUDIT_ROW_KIND, f.lit(RowKind.INSERT.short))
         frames.append(frame)
     if found.changes:
         frames.append(read_frame(session, _request(table, found.changes, columns)))
-    names = [f.col(quoted(name)) for name in columns.names]
+    names = [f.col(quoted_name(name)) for name in columns.names]
     return reduce(DataFrame.unionAll, [frame.select(*names) for frame in frames])
 
 

@@ -13,7 +13,7 @@ from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.failures import clear_failure, first_line
 from paimon_spark.spark.jvm_frames import forget_session, session_for
 from paimon_spark.spec.identifier import Identifier, split_name
-from paimon_spark.sqlparse.fragments import quoted
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.source_sqls import CreateCatalog, SourceStatement, UseName, parse_source_sqls
 
 _ANSI = "spark.sql.ansi.enabled"
@@ -67,7 +67,7 @@ class TemporarySession:
                 f"target_alias is '{alias}', which is the name of a table.", hint="Choose a name that no table has."
             )
         try:
-            target.createTempView(quoted(alias))
+            target.createTempView(quoted_name(alias))
         except AnalysisException as e:
             raise ArgumentError(
                 f"target_alias '{alias}' cannot be used: {first_line(e)}", hint="Choose another."
@@ -127,4 +127,4 @@ class TemporarySession:
 
 
 def _dotted(name: Sequence[str]) -> str:
-    return ".".join(quoted(part) for part in name)
+    return ".".join(quoted_name(part) for part in name)

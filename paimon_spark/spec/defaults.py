@@ -12,7 +12,7 @@ from typing import Any
 
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spec.literals import parse_value
-from paimon_spark.spec.quoted_text import string_value
+from paimon_spark.spec.quoted_text import string_literal, string_value
 from paimon_spark.spec.types import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot, type_to_json
 
 _QUOTED = re.compile(r"'(?:\\.|''|[^'\\])*'|\"(?:\\.|\"\"|[^\"\\])*\"", re.DOTALL)
@@ -75,13 +75,9 @@ def sql_default(text: str, t: DataType) -> str:
     if not isinstance(t, AtomicType) or is_null_default(text):
         return text
     if t.root in _TIMES:
-        return f"{_TIMES[t.root]} {_quoted(_unquoted(text))}"
+        return f"{_TIMES[t.root]} {string_literal(_unquoted(text))}"
     known = _QUOTED.fullmatch(text.strip()) or _PLAIN.fullmatch(text.strip())
-    return _quoted(text) if t.root in _TEXTS and not known else text
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return string_literal(text) if t.root in _TEXTS and not known else text
 
 
 def _parse_map(text: str, t: MapType) -> tuple[tuple[Any, Any], ...]:

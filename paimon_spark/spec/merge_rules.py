@@ -28,8 +28,6 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 _PLAIN = (AggregateName.LAST_VALUE, AggregateName.LAST_NON_NULL_VALUE)
 """Functions whose result is the new value if a whole row is written."""
 
-_REMOVING = {MergeEngine.AGGREGATION: AGGREGATION_REMOVE_ON_DELETE, MergeEngine.PARTIAL_UPDATE: REMOVE_ON_DELETE}
-
 
 def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tuple[DataField, AggregateOptions]]:
     """Yield the columns that are merged by an aggregate function, with it.

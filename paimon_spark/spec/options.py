@@ -333,12 +333,6 @@ class CoreOptions(OptionValues):
         return self.number("num-sorted-run.compaction-trigger")
 
     @property
-    def stop_trigger(self) -> int:
-        """Return the number of sorted runs at which writers wait for compaction."""
-        stop = self.number_or_none("num-sorted-run.stop-trigger")
-        return max(self.trigger, self.trigger + 3 if stop is None else stop)
-
-    @property
     def num_levels(self) -> int:
         """Return the number of levels of a bucket."""
         levels = self.number_or_none("num-levels")

@@ -23,18 +23,12 @@ DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
 POSTPONE_BUCKET = -2
 _SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in _SPECIAL})
-_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _LOCAL = re.compile("^(?:file:)?/+")
 
 
 def escape(text: str) -> str:
     """Return `text` with the characters that a partition directory cannot contain as ``%XX``."""
     return text.translate(_ESCAPES)
-
-
-def unescape(text: str) -> str:
-    """Undo `escape`; a percent sign that does not start an escape is kept."""
-    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)), text)
 
 
 def partition_text(value: Any, t: DataType, *, legacy: bool = True, default_name: str = DEFAULT_PARTITION) -> str:

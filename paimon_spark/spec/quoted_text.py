@@ -1,4 +1,4 @@
-"""String literals of SQL: quotes and escapes."""
+"""String literals and quoted names of SQL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from paimon_spark.errors import SqlSyntaxError
 _ESCAPE = re.compile(
     r"\\(?:u(?P<u4>[0-9a-fA-F]{4})|U(?P<u8>[0-9a-fA-F]{8})|(?P<octal>[0-3][0-7]{2})|(?P<char>.))", re.DOTALL
 )
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CONTROL = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
@@ -22,6 +23,31 @@ def string_value(source: str) -> str:
     if source[0] in "rR":
         return source[2:-1]
     return _ESCAPE.sub(_unescape, source[1:-1])
+
+
+def string_literal(text: str, quote: str = "'") -> str:
+    """Return a text as a SQL literal on one line, for which `string_value` and Spark return the text."""
+    return quote + text.replace("\\", "\\\\").replace(quote, "\\" + quote).replace("\n", "\\n") + quote
+
+
+def sql_value(value: object) -> str:
+    """Return a boolean, a whole number or a text as a SQL literal; other values become texts."""
+    return str(value).lower() if isinstance(value, bool | int) else string_literal(str(value))
+
+
+def quoted_name(name: str) -> str:
+    """Return a name in backquotes."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sql_path(*parts: str) -> str:
+    """Return a name of SQL; parts that are not plain words are in backquotes."""
+    return ".".join(p if _NAME.fullmatch(p) else quoted_name(p) for p in parts)
+
+
+def name_value(source: str) -> str:
+    """Return the name that is given with its backquotes."""
+    return source[1:-1].replace("``", "`")
 
 
 def _unescape(m: re.Match[str]) -> str:

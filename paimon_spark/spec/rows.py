@@ -91,11 +91,6 @@ def decode_row(data: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
     return _codec(tuple(types)).load(data)
 
 
-def row_codec(types: Sequence[DataType]) -> RowCodec:
-    """Return the codec of rows of `types`, for callers with many rows of the same types."""
-    return _codec(tuple(types))
-
-
 def row_arity(data: bytes) -> int:
     """Return the number of fields of a serialized row.
 

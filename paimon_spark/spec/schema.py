@@ -10,7 +10,7 @@ from typing import Any
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.spec.bounds import HighestFieldId, Id, Millis, Name
 from paimon_spark.spec.stored_json import json_object, read_as, texts
-from paimon_spark.spec.types import DataField, RowType, field_from_json, field_to_json
+from paimon_spark.spec.types import DataField, field_from_json, field_to_json
 
 CURRENT_VERSION = 3
 
@@ -28,11 +28,6 @@ class TableSchema:
     comment: str | None = None
     time_millis: int | None = None
     version: int = CURRENT_VERSION
-
-    @property
-    def row_type(self) -> RowType:
-        """Return the columns as one ROW type."""
-        return RowType(self.fields, nullable=False)
 
     @property
     def field_names(self) -> tuple[str, ...]:

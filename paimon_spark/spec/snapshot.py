@@ -12,8 +12,6 @@ from paimon_spark.spec.bounds import FileName, Id, Long, Millis
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.stored_json import json_object, keys_of, read_as, texts
 
-NO_WATERMARK = -9223372036854775808
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:

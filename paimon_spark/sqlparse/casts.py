@@ -11,7 +11,6 @@ from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text
 
-_TEXTS = (TypeRoot.CHAR, TypeRoot.VARCHAR)
 _WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _NUMBERS = (*_WHOLE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 _DIGITS = 40

@@ -12,7 +12,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.spec.quoted_text import string_value
+from paimon_spark.spec.quoted_text import name_value, string_value
 from paimon_spark.sqlparse.tokens import join_touching_strings, position
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class Cursor:
         source = "" if self.done else self._tokens[self._at].source
         if source.startswith("`"):
             self._at += 1
-            return source[1:-1].replace("``", "`")
+            return name_value(source)
         if not self.at_name:
             self.fail(f"expected {what}")
         self._at += 1

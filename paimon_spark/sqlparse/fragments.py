@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from paimon_spark.errors import ArgumentError, ErrorKind, SqlSyntaxError, did_you_mean
 from paimon_spark.spec.identifier import split_name
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.dialect import CallNode, parse_statements
 from paimon_spark.sqlparse.tokens import PieceKind, join_touching_strings, pieces
 
@@ -57,12 +58,7 @@ class Side:
 
     def reference(self, column: str) -> str:
         """Return the reference to a column in the generated query."""
-        return f"{quoted(self.alias)}.{quoted(column)}"
-
-
-def quoted(name: str) -> str:
-    """Return a name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
+        return f"{quoted_name(self.alias)}.{quoted_name(column)}"
 
 
 @dataclass(frozen=True, slots=True)

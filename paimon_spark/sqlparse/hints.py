@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError
-from paimon_spark.spec.quoted_text import string_value
+from paimon_spark.spec.quoted_text import string_literal, string_value
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, join_touching_strings, pieces
 
 _HINT = re.compile(r"/\*\+\s*OPTIONS\s*\((?P<body>.*)\)\s*\*/", re.IGNORECASE | re.DOTALL)
@@ -146,14 +146,9 @@ def _is_name(word: str, kind: PieceKind) -> bool:
 
 def _clause(options: dict[str, str], hint: str) -> str:
     """Return the WITH clause, padded to the length of the hint if possible, with as many line breaks."""
-    text = "WITH (" + ", ".join(f"{_quoted(k)}={_quoted(v)}" for k, v in options.items()) + ")"
+    text = "WITH (" + ", ".join(f"{string_literal(k)}={string_literal(v)}" for k, v in options.items()) + ")"
     breaks = hint.count("\n")
     return text + "\n" * breaks + " " * max(len(hint) - len(text) - breaks, 0)
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
-    return f"'{escaped}'"
 
 
 def _short(hint: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from paimon_spark.errors import ArgumentError, did_you_mean
 from paimon_spark.spec.literals import value_text
 from paimon_spark.spec.predicate import IsNull, Predicate, and_, is_partition
+from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 from paimon_spark.sqlparse.casts import cast_text, local_time
@@ -95,4 +96,4 @@ def _spelt(value: Any, t: DataType, default: str, zone: tzinfo) -> str:
     text = "0x" + value.hex() if isinstance(value, bytes) else value_text(value, t, legacy=False)
     if _PLAIN.fullmatch(text) and text != default:
         return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return string_literal(text, '"')

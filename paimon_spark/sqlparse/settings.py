@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from paimon_spark.errors import SqlSyntaxError
-from paimon_spark.spec.quoted_text import string_value
+from paimon_spark.spec.quoted_text import name_value, string_value
 from paimon_spark.sqlparse.tokens import Piece, PieceKind, join_touching_strings, pieces
 
 _PREFIXES = ("spark.paimon.", "paimon.")
@@ -55,5 +55,5 @@ def _word(parts: Iterable[Piece]) -> str:
         if solid[0].kind is PieceKind.STRING:
             return string_value(solid[0].text)
         if solid[0].kind is PieceKind.NAME:
-            return solid[0].text[1:-1].replace("``", "`")
+            return name_value(solid[0].text)
     return "".join(p.text for p in kept).strip()

@@ -1,4 +1,4 @@
-"""Creation of tables for tests, in memory by default."""
+"""Tables of tests: created in memory by default, and read in this process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import time
 import uuid
 from collections.abc import Mapping, Sequence
 
+import pyarrow as pa
+
 from paimon_spark.core.table import Table
+from paimon_spark.engine.select import plan_select, read_batches
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, not_null, parse_atomic
 
@@ -50,3 +54,24 @@ def new_table(
     table = Table.of(Identifier("db", "t"), path or f"/{uuid.uuid4().hex}/db.db/t", schema, store)
     table.schema_store.try_create(schema)
     return table
+
+
+def read_arrow(
+    table: Table,
+    *,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    limit: int | None = None,
+    version: str | int | None = None,
+    timestamp_millis: int | None = None,
+) -> pa.Table:
+    """Read rows in this process; the arguments are those of `plan_select`."""
+    plan = plan_select(
+        table,
+        columns=columns,
+        predicate=predicate,
+        limit=limit,
+        version=version,
+        timestamp_millis=timestamp_millis,
+    )
+    return pa.Table.from_batches(read_batches(plan), schema=plan.schema)

@@ -24,12 +24,12 @@ from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.evolution import SetOption
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.scenarios import NAME, Kind, create, open_warehouse, rows_of
+from paimon_spark.testing.tables import read_arrow
 from tests.end_to_end.killed_calls import call, context_of
 from tests.end_to_end.procedure_calls import CALLS, UNKILLED
 from tests.end_to_end.programs import ROOT

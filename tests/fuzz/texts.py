@@ -7,6 +7,7 @@ import posixpath
 import unicodedata
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.spec import predicate as p
@@ -15,7 +16,8 @@ from paimon_spark.spec.literals import parse_value, value_text
 from paimon_spark.spec.option_catalogue import known_options
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
-from paimon_spark.spec.paths import TablePaths, escape, partition_path, unescape
+from paimon_spark.spec.paths import TablePaths, escape, partition_path
+from paimon_spark.spec.quoted_text import quoted_name, string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats
 from paimon_spark.spec.types import DataField, TypeRoot, parse_atomic
@@ -86,8 +88,8 @@ def on_text(run: Callable[[str], Any]) -> Callable[[bytes], Any]:
 def call(source: str) -> None:
     """A CALL that parses says the same when it is written from what was understood."""
     found = parse_call(source)
-    path = ".".join(f"`{n.replace('`', '``')}`" for n in (found.catalog, found.namespace, found.procedure) if n)
-    named = [f"`{k.replace('`', '``')}` => {v.text}" for k, v in found.named]
+    path = ".".join(quoted_name(n) for n in (found.catalog, found.namespace, found.procedure) if n)
+    named = [f"{quoted_name(k)} => {v.text}" for k, v in found.named]
     again = parse_call(
         f"{'EXPLAIN ' * found.explain}CALL {path}({', '.join([*(v.text for v in found.positional), *named])})"
     )
@@ -111,23 +113,19 @@ def tag_statements(source: str) -> None:
 
 
 def _tag_text(s: TagStatement) -> str:
-    table = ".".join(_backquoted(part) for part in s.table)
+    table = ".".join(quoted_name(part) for part in s.table)
     head = "EXPLAIN " * s.explain
     if s.action is TagAction.SHOW:
         return f"{head}SHOW TAGS {table}"
     lenient = {TagAction.CREATE: "IF NOT EXISTS ", TagAction.DELETE: "IF EXISTS "}.get(s.action, "") * s.lenient
-    text = f"{head}ALTER TABLE {table} {s.action} TAG {lenient}{_backquoted(s.name)}"
+    text = f"{head}ALTER TABLE {table} {s.action} TAG {lenient}{quoted_name(s.name)}"
     if s.action is TagAction.RENAME:
-        text += f" TO {_backquoted(s.new_name)}"
+        text += f" TO {quoted_name(s.new_name)}"
     if s.snapshot_id is not None:
         text += f" AS OF VERSION {s.snapshot_id}"
     if s.retained_ms is not None:
         text += f" RETAIN {s.retained_ms // 60_000} MINUTES"
     return text
-
-
-def _backquoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def script(source: str) -> None:
@@ -146,12 +144,8 @@ def options_text(source: str) -> None:
     found = parse_options(source)
     if any(set(k) & set("=,'\"`") or k != k.strip() for k in found):
         return
-    quoted = ",".join(f"{k}='{_escaped(v)}'" for k, v in found.items())
+    quoted = ",".join(f"{k}={string_literal(v)}" for k, v in found.items())
     assert parse_options(quoted) == found
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def partitions(source: str) -> None:
@@ -212,7 +206,7 @@ def quantity(source: str) -> None:
 def identifier(source: str) -> None:
     """A name that is accepted is one directory below the warehouse, and reads as it is written."""
     found = Identifier.parse(source, "here")
-    quoted = ".".join(f"`{n.replace('`', '``')}`" for n in (found.database, found.object_name))
+    quoted = ".".join(map(quoted_name, (found.database, found.object_name)))
     assert Identifier.parse(quoted) == found
     path = f"/w/{found.database}.db/{found.table}"
     assert posixpath.normpath(path) == path
@@ -233,7 +227,7 @@ def new_name(source: str) -> None:
 def partition_name(source: str) -> None:
     """Any text is one directory, and comes back from its name."""
     value = source.encode("utf-8", "replace").decode()
-    assert unescape(escape(value)) == value
+    assert unquote(escape(value)) == value
     path = partition_path([value], FIELDS[:1])
     assert "/" not in path
     assert posixpath.normpath(f"/w/{path}/f") == f"/w/{path}/f"

@@ -16,7 +16,7 @@ from paimon_spark.engine.compaction.compact import Strategy, execute_compaction,
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
@@ -24,6 +24,7 @@ from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import Comparison, InList, Predicate
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, not_null, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 
 DATABASE = "here"
 COLUMNS = (

@@ -11,11 +11,11 @@ import pytest
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.peers.java_peer import run_steps
 
 pytestmark = pytest.mark.peer

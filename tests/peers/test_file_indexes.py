@@ -10,9 +10,10 @@ import pytest
 
 import paimon_spark
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.file_indexes import IndexKind
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Predicate, evaluate
+from paimon_spark.testing.tables import read_arrow
 from tests.file_indexes import TYPES, container_of
 from tests.peers.file_indexes import ask, cases, plain, predicates_of, record, recorded, values_of
 from tests.peers.java_peer import run_steps

@@ -14,13 +14,14 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.arrow import arrow_scalar, value_at
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.literals import parse_value, timestamp_text, to_single
 from paimon_spark.spec.predicate import Comparison, IsNull
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import parse_atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.peers.java_peer import run_steps
 
 DAYS = ("0001-01-01", "1582-10-04", "1582-10-10", "1582-10-15", "1970-01-01", "9999-12-31")

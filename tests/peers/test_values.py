@@ -13,13 +13,13 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, DataType, MultisetType, TypeRoot, children, type_to_json
+from paimon_spark.testing.tables import read_arrow
 from tests.columns import ATOMIC, draw_array, draw_type, exact, fields_of, has_root
 from tests.peers.java_peer import run_steps
 

@@ -17,7 +17,6 @@ from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, br
 from paimon_spark.core.table import Table
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import PaimonError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -26,6 +25,7 @@ from paimon_spark.testing.faults import CRASHES, WRITES, FaultFileIO, Never, Nth
 from paimon_spark.testing.history import random_rows
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.scenarios import NAME, WAREHOUSE, Kind, Rows, create, in_order, open_warehouse, rows_of
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import REGISTRY
 
 DAY = 86_400_000

@@ -30,10 +30,9 @@ from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 4_102_444_800_000
 NAMES = ("b", "c", "d")

@@ -14,10 +14,10 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
+from paimon_spark.engine.select import ReadOptions, plan_select, read_batches
 from paimon_spark.spec.kinds import CommitKind, RowKind
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 KEYS, PARTITIONS = 40, 3
 State = dict[tuple[int, int], str | None]

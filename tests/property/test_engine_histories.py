@@ -15,10 +15,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
 
 KINDS = ["+I", "-U", "+U", "-D"]

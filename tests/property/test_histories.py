@@ -14,10 +14,10 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.testing.model import TableModel
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 KEYS = st.integers(0, 12)

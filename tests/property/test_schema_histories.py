@@ -15,11 +15,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import SchemaChange, apply_changes, new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison, IsNull
+from paimon_spark.testing.tables import read_arrow
 from tests.schema_histories import KEY, History
 
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

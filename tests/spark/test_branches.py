@@ -9,9 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple[object, ...]]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, query: str) -> list[tuple[Any, ...]]:
-    return [tuple(r) for r in spark.sql(query).collect()]
+from tests.query_results import rows
 
 
 def run(spark: SparkSession, *statements: str) -> None:

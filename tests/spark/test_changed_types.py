@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.query_results import rows
+
 DOUBLES = {1: "1.0E20", 2: "1.0E-5", 3: "1.23456789E8", 4: "9999999.0", 5: "Infinity", 6: "NaN", 7: "-0.0", 8: None}
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def ids(spark: SparkSession, condition: str) -> list[int]:

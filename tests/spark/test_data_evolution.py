@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.query_results import rows
+
 SAMPLES = Path(__file__).parents[1] / "tables"
 
 
@@ -18,10 +20,6 @@ def sample(spark: SparkSession, warehouse: Path, request: pytest.FixtureRequest)
     with tarfile.open(SAMPLES / f"{request.param}.tar.gz") as tar:
         tar.extractall(warehouse / f"{database}.db", filter="data")
     return f"{database}.{request.param}"
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 @pytest.mark.parametrize("sample", ["evolved_columns"], indirect=True)

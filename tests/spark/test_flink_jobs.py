@@ -9,11 +9,9 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.query_results import rows
+
 WORDS = "CREATE TEMPORARY TABLE words (word STRING) WITH ('connector' = 'datagen', 'fields.word.length' = '1')"
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def eventually(spark: SparkSession, sql: str) -> list[tuple]:

@@ -11,9 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 @pytest.fixture

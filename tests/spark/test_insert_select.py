@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 def plan(spark: SparkSession, sql: str) -> str:

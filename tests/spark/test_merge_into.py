@@ -11,21 +11,16 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark.spec.quoted_text import string_literal
+from tests.query_results import rows
+
 Row = dict[str, Any]
 Target = dict[int, Row]
 
 
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
-
-
 def call(spark: SparkSession, **arguments: str) -> dict[str, Any]:
-    named = ", ".join(f"{name} => '{escaped(value)}'" for name, value in arguments.items())
+    named = ", ".join(f"{name} => {string_literal(value)}" for name, value in arguments.items())
     return spark.sql(f"CALL sys.merge_into({named})").collect()[0].asDict()
-
-
-def escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 TARGET_ROWS = [(1, 5, "a"), (2, 15, "b"), (3, 25, None), (4, None, "d"), (5, 45, "e")]

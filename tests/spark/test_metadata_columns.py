@@ -6,12 +6,10 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
+from tests.query_results import rows
+
 FORMATS = pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
 PLACES = "__paimon_file_path, __paimon_row_index, __paimon_bucket"
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def files_of(spark: SparkSession, table: str) -> dict[str, int]:

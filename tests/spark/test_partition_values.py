@@ -16,6 +16,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spark.read_modes import FEWEST_ROWS
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
@@ -37,10 +38,6 @@ def casts(spelt: str, *texts: str) -> list[str]:
     return [f"CAST('{t}' AS {spelt})" for t in texts]
 
 
-def quoted(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 SINGLES = casts("FLOAT", "NaN", "Infinity", "-Infinity", "0.0", "-0.0", "1.4E-45", "-3.4028235E38", "0.1")
 DOUBLES = casts("DOUBLE", "NaN", "Infinity", "-Infinity", "0.0", "-0.0", "4.9E-324", "-1.7976931348623157E308", "1E20")
 VALUES: dict[str, Sequence[str]] = {
@@ -54,7 +51,7 @@ VALUES: dict[str, Sequence[str]] = {
     "DECIMAL(5,2)": casts("DECIMAL(5,2)", "-999.99", "0", "0.01", "1.50", "999.99"),
     "DECIMAL(38,0)": casts("DECIMAL(38,0)", "-" + "9" * 38, "0", "9" * 38),
     "DECIMAL(38,38)": casts("DECIMAL(38,38)", "-0." + "9" * 38, "0", "0." + "0" * 37 + "1"),
-    "STRING": [quoted(t) for t in TEXTS],
+    "STRING": [string_literal(t) for t in TEXTS],
     "DATE": [f"DATE '{d}'" for d in DATES],
     "TIMESTAMP_NTZ": [f"TIMESTAMP_NTZ '{t}'" for t in TIMES],
     "TIMESTAMP": [f"TIMESTAMP '{t}'" for t in TIMES],

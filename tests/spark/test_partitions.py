@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 def table_files(spark: SparkSession, warehouse: Path, table: str) -> set[str]:

@@ -8,6 +8,8 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
+from tests.query_results import rows
+
 PK = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2')"
 VECTORS = "TBLPROPERTIES ('deletion-vectors.enabled'='true')"
 KINDS = pytest.mark.parametrize(
@@ -20,10 +22,6 @@ KINDS = pytest.mark.parametrize(
         "TBLPROPERTIES ('deletion-vectors.enabled'='true', 'bucket'='2', 'bucket-key'='id')",
     ],
 )
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def last(spark: SparkSession, table: str) -> tuple:

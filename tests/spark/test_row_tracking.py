@@ -6,9 +6,7 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
+from tests.query_results import rows
 
 
 @pytest.mark.parametrize("marked", ["false", "true"])

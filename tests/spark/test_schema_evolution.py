@@ -14,11 +14,8 @@ from paimon_spark.core.table import Table
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from tests.property.test_schema_histories import FORMATS, KINDS, altered, modelled, ordered, written
+from tests.query_results import rows
 from tests.schema_histories import History
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def shown(spark: SparkSession, sql: str) -> list[Any]:

@@ -13,12 +13,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison, and_
+from tests.query_results import rows
 
 CHECKSUM = "SELECT count(*), bit_xor(xxhash64(*)), sum(xxhash64(*) % 1000003) FROM t"
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple]:
-    return [tuple(r) for r in spark.sql(sql).collect()]
 
 
 def scattered(spark: SparkSession) -> None:

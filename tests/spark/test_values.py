@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, DataType, RowType, children, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.columns import ATOMIC, draw_array, draw_type, exact, fields_of
 
 FORMATS = {name: tuple(t for t in ATOMIC if "(9)" not in t) for name in ("parquet", "orc", "avro")}

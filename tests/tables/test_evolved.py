@@ -10,10 +10,10 @@ import pytest
 
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Not, Predicate
 from paimon_spark.spec.types import AtomicType, TypeRoot, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.tables.casting import column, shown
 from tests.tables.evolved import FORMATS, Column, evolved_columns, height
 from tests.tables.plain import DATABASE, unpacked

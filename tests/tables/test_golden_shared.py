@@ -16,10 +16,11 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
+from paimon_spark.engine.select import ReadOptions, plan_select, read_batches
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import AtomicType, TypeRoot
+from paimon_spark.testing.tables import read_arrow
 from tests.reference_data import SHARED
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 

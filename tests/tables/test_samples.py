@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.testing.tables import read_arrow
 from tests.tables.plain import DATABASE, expected_of_sample, keys, rows_of, unpacked
 
 HERE = Path(__file__).parent

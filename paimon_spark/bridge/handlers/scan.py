@@ -27,7 +27,6 @@ from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
 from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.bucket_layout import bucket_layout
 from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
@@ -38,6 +37,7 @@ from paimon_spark.spark.types import batch_for_spark, variant_types
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
+from paimon_spark.spec.quoted_text import quoted_name
 
 _KEPT_PLANS = 256
 _KEPT_FILES = 1_000_000
@@ -235,7 +235,7 @@ def scan_frame(request: Request) -> JvmAnswer:
     if len(frames) > 1 and not names:
         names = frames[0].columns[:1]
     if (first.keep_kinds or first.metadata or len(frames) > 1) and names:
-        frames = [frame.select(*[quoted(c) for c in names]) for frame in frames]
+        frames = [frame.select(*[quoted_name(c) for c in names]) for frame in frames]
     return JvmAnswer(reduce(DataFrame.unionAll, frames)._jdf)
 
 

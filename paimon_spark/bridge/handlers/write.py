@@ -24,7 +24,6 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.engine.streaming.sink import StreamBatch
 from paimon_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedError, UsageError
-from paimon_spark.spark.arrow_map import quoted
 from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.row_kinds import with_row_kinds
 from paimon_spark.spark.runner import SparkRunner
@@ -33,6 +32,7 @@ from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, exactly, or_
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules, merging_changes
 from paimon_spark.spec.support import Scope
 
@@ -128,7 +128,7 @@ def _save(request: Request, table: Table, mode: str) -> Json:
             f"The rows to save do not fit table {table.name}: the frame {what}.",
             hint=f"The table's columns are {', '.join(table.schema.field_names)}.",
         )
-    ordered = frame.select(*[quoted(n) for n in table.schema.field_names])
+    ordered = frame.select(*[quoted_name(n) for n in table.schema.field_names])
     write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation=Operation.WRITE)
     return {}
 

@@ -9,6 +9,7 @@ from itertools import chain
 
 from paimon_spark.cli.actions.table import MERGE_ACTIONS, Action, Option, Target
 from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
+from paimon_spark.spec.quoted_text import quoted_name, string_literal
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
@@ -300,11 +301,6 @@ def _argument_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quoted_name(name)
 
 
-def quoted_name(name: str) -> str:
-    """Return a part of a name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def _own_arguments(given: Given) -> Iterator[tuple[str, str | bool]]:
     """Yield the procedure's arguments that the action's own options set."""
     action = given.action
@@ -334,9 +330,7 @@ def _target_conf(given: Given) -> str:
 
 def _quoted_value(value: str) -> str:
     """Return a value, quoted if a list of pairs would otherwise end it."""
-    if not _LEAST_TO_QUOTE & set(value):
-        return value
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+    return string_literal(value) if _LEAST_TO_QUOTE & set(value) else value
 
 
 def _merge_values(given: Given) -> dict[str, tuple[str, ...]]:

@@ -8,11 +8,12 @@ from paimon_spark.api.table import TableHandle
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.cli.actions.arguments import Request, quoted_name
+from paimon_spark.cli.actions.arguments import Request
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.cli.result_formats import Answer
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import quoted_name
 
 _COLUMNS = (("status", "string"), ("snapshot_before", "bigint"), ("snapshot_after", "bigint"))
 

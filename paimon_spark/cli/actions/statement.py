@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from paimon_spark.calls.procedure import NAMESPACE
-from paimon_spark.cli.actions.arguments import Request, quoted_name
+from paimon_spark.cli.actions.arguments import Request
+from paimon_spark.spec.quoted_text import quoted_name, sql_value
 
-_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "$": "\\u0024", ";": "\\u003B"})
-"""What ends a literal; what Spark replaces by variables; and what some programs take for the end of a statement."""
+_ESCAPES = str.maketrans({"$": "\\u0024", ";": "\\u003B"})
+"""What Spark replaces by variables, and what some programs take for the end of a statement."""
 
 
 def call_statement(request: Request) -> str:
     """Return the CALL that does what the action asks for, in the action's catalog."""
-    arguments = ", ".join(f"{quoted_name(name)} => {_literal(value)}" for name, value in request.arguments.items())
+    values = {name: sql_value(value).translate(_ESCAPES) for name, value in request.arguments.items()}
+    arguments = ", ".join(f"{quoted_name(name)} => {value}" for name, value in values.items())
     return f"CALL {quoted_name(request.catalog)}.{NAMESPACE}.{request.action.procedure}({arguments})"
-
-
-def _literal(value: object) -> str:
-    if not isinstance(value, str):
-        return str(value).upper()
-    return "'" + value.translate(_ESCAPES) + "'"

@@ -209,23 +209,6 @@ class FileStoreCommit:
             self.abort(messages)
             raise
 
-    def uncommitted(self, identifiers: Iterable[int]) -> list[int]:
-        """Return, in order, the identifiers that this user has not committed yet (for recovery before a repeat)."""
-        last = self._last_identifier()
-        return sorted(i for i in identifiers if last is None or i > last)
-
-    def _last_identifier(self) -> int | None:
-        snapshots = self.table.snapshots
-        snapshot_id = snapshots.latest_id() or 0
-        while snapshot_id > 0:
-            found = snapshots.find(snapshot_id)
-            if found is None:
-                return None
-            if found.commit_user == self.commit_user:
-                return found.commit_identifier
-            snapshot_id -= 1
-        return None
-
     def _check_inside(self, written: set[bytes], partitions: Predicate | None) -> None:
         if partitions is None or isinstance(partitions, AlwaysTrue):
             return

@@ -17,7 +17,6 @@ from paimon_spark.spec.kinds import ChangelogProducer, ChangeSource
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.tag_periods import tag_time
 
-_BETWEEN = "incremental-between"
 _BETWEEN_TIMES = "incremental-between-timestamp"
 _TO_AUTO_TAG = "incremental-to-auto-tag"
 

@@ -86,9 +86,7 @@ def plan_changes(
     buckets = {(s.partition, s.bucket) for s in splits}
     partitions = len({p for p, _ in buckets})
     files, rows = sum(s.file_count for s in splits), sum(s.file_rows for s in splits)
-    counts = ScanCounts(
-        files_seen=files, files=files, partitions_seen=partitions, partitions=partitions, rows_seen=rows, rows=rows
-    )
+    counts = ScanCounts(files_seen=files, files=files, partitions_seen=partitions, partitions=partitions, rows=rows)
     return splits, counts
 
 

@@ -22,13 +22,11 @@ class ScanTotals:
     """What there is to choose from."""
 
     files: int = 0
-    rows: int = 0
     partitions: set[bytes] = field(default_factory=set)
 
     def add(self, columns: EntryColumns, live: Mask) -> None:
         """Count the live entries of a manifest."""
         self.files += int(live.sum())
-        self.rows += int(columns.rows[live].sum(dtype=np.int64))
         self.partitions.update(columns.partitions[i] for i in np.unique(columns.partition[live]).tolist())
 
 

@@ -29,7 +29,6 @@ class ScanCounts:
     files: int = 0
     partitions_seen: int = 0
     partitions: int = 0
-    rows_seen: int = 0
     rows: int = 0
 
 

@@ -193,7 +193,6 @@ def _counts(manifests: _Manifests, seen: ScanTotals, files: int, rows: int, kept
         files=files,
         partitions_seen=len(seen.partitions),
         partitions=len({p for p, _ in kept}),
-        rows_seen=seen.rows,
         rows=rows,
     )
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from paimon_spark.spec.literals import value_text
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.rows import Timestamp, decode_row
 from paimon_spark.spec.types import (
     ArrayType,
@@ -89,7 +90,7 @@ def type_text(t: DataType) -> str:
         return f"MULTISET<{type_text(t.element)}>{suffix}"
     if isinstance(t, MapType):
         return f"MAP<{type_text(t.key)}, {type_text(t.value)}>{suffix}"
-    return "ROW<" + ", ".join(f"`{f.name}` {type_text(f.type)}" for f in t.fields) + ">" + suffix
+    return "ROW<" + ", ".join(f"{quoted_name(f.name)} {type_text(f.type)}" for f in t.fields) + ">" + suffix
 
 
 def flat_json(value: Any) -> str:

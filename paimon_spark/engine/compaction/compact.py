@@ -76,7 +76,6 @@ class CompactionPlan:
     strategy: Strategy
     snapshot_id: int | None
     groups: tuple[CompactGroup, ...]
-    buckets_seen: int = 0
     partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
     """The partitions that the filter matches."""
 
@@ -104,6 +103,24 @@ class GroupResult:
     rows_in: int = 0
     rows_out: int = 0
     files_upgraded: int = 0
+
+    @classmethod
+    def of(
+        cls, committed: CommitResult, buckets: int, before: Sequence[DataFileMeta], after: Sequence[DataFileMeta]
+    ) -> GroupResult:
+        """Return the result of a commit that replaced some files of so many buckets by others."""
+        same = {f.file_name for f in before} & {f.file_name for f in after}
+        return cls(
+            snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
+            buckets=buckets,
+            files_in=len(before),
+            files_out=len(after),
+            bytes_in=sum(f.file_size for f in before if f.file_name not in same),
+            bytes_out=sum(f.file_size for f in after if f.file_name not in same),
+            rows_in=sum(f.row_count for f in before),
+            rows_out=sum(f.row_count for f in after),
+            files_upgraded=len(same),
+        )
 
     @property
     def is_upgrade(self) -> bool:
@@ -181,16 +198,14 @@ def plan_compaction(
     found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
     tasks: list[CompactTask] = []
-    looked_at = 0
     partitions_seen: set[bytes] = set()
     for bucket in found.buckets():
         partitions_seen.add(bucket.partition)
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
-            looked_at += 1
             tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
-    return CompactionPlan(table, strategy, snapshot_id, groups, looked_at, frozenset(partitions_seen))
+    return CompactionPlan(table, strategy, snapshot_id, groups, frozenset(partitions_seen))
 
 
 def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list[CompactTask]]:
@@ -402,15 +417,4 @@ def commit_group(
 def _group_result(group: CompactGroup, messages: Sequence[CommitMessage], committed: CommitResult) -> GroupResult:
     before = [f for m in messages for f in m.compact_before]
     after = [f for m in messages for f in m.compact_after]
-    same = {f.file_name for f in before} & {f.file_name for f in after}
-    return GroupResult(
-        snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
-        buckets=len({BucketKey(t.partition, t.bucket) for t in group.tasks}),
-        files_in=len(before),
-        files_out=len(after),
-        bytes_in=sum(f.file_size for f in before if f.file_name not in same),
-        bytes_out=sum(f.file_size for f in after if f.file_name not in same),
-        rows_in=sum(f.row_count for f in before),
-        rows_out=sum(f.row_count for f in after),
-        files_upgraded=len(same),
-    )
+    return GroupResult.of(committed, len({BucketKey(t.partition, t.bucket) for t in group.tasks}), before, after)

@@ -12,8 +12,9 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.entry_filter import select_live
 from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table
-from paimon_spark.engine.health.findings import quoted, sql_name
+from paimon_spark.engine.health.findings import sql_name
 from paimon_spark.engine.health.places import Hashes, Places
+from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -63,7 +64,7 @@ def difference(table: Table, before: Snapshot, after: Snapshot, texts: tuple[str
 
 def _query(table: Table, before: Snapshot, after: Snapshot, texts: tuple[str, str]) -> Difference:
     first, second = texts if before.id <= after.id else texts[::-1]
-    arguments = ", ".join(map(quoted, (sql_name(table), first, second)))
+    arguments = ", ".join(map(string_literal, (sql_name(table), first, second)))
     return Difference(what="query", name="the changed rows", after=_QUERY.replace("?", arguments))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,8 +9,7 @@ from typing import Any
 
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import BucketKey
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
+from paimon_spark.spec.quoted_text import sql_path, sql_value
 
 
 class Severity(StrEnum):
@@ -106,21 +104,14 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda f: (_RANK[f.severity], -f.gain_bytes, -f.gain_files, f.table, f.code, f.found))
 
 
-def quoted(text: str) -> str:
-    """Return a SQL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
 def sql_name(table: Table) -> str:
-    """Return the name of a table in SQL; parts that are not plain words are in backquotes."""
-    parts = (table.identifier.database, table.identifier.object_name)
-    return ".".join(p if _WORD.fullmatch(p) else f"`{p.replace('`', '``')}`" for p in parts)
+    """Return the name of a table in SQL."""
+    return sql_path(table.identifier.database, table.identifier.object_name)
 
 
 def call(procedure: str, **arguments: str | int) -> str:
     """Return a CALL with named arguments."""
-    texts = (f"{k} => {str(v).lower() if isinstance(v, int) else quoted(v)}" for k, v in arguments.items())
-    return f"CALL sys.{procedure}({', '.join(texts)})"
+    return f"CALL sys.{procedure}({', '.join(f'{k} => {sql_value(v)}' for k, v in arguments.items())})"
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator
 
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.examined import Examined
-from paimon_spark.engine.health.findings import Code, Finding, Severity, quoted
+from paimon_spark.engine.health.findings import Code, Finding, Severity
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.ineffective_options import idle_options
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer
 from paimon_spark.spec.option_catalogue import SPARK_PROPERTIES, Option, check_key
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.spec.support import PATTERN_KEYS, REFUSED, honoured
 
 _Condition = Callable[[Table], bool]
@@ -46,7 +47,7 @@ def check_options(e: Examined) -> Iterator[Finding]:
     for key in sorted(stored.keys() - told):
         reason = next((why for prefix, useful, why in _NEEDS if _is_of(key, prefix) and not useful(e.table)), None)
         if reason is not None:
-            yield _idle(e, key, f"The option '{key}' = {quoted(stored[key])} has no effect: {reason}.")
+            yield _idle(e, key, f"The option '{key}' = {string_literal(stored[key])} has no effect: {reason}.")
     try:
         check_together(e.table.options)
     except OptionError as error:
@@ -65,8 +66,8 @@ def _one(e: Examined, key: str, value: str) -> Iterator[Finding]:
             yield e.finding(
                 Severity.INFO,
                 Code.OPTION_UNKNOWN,
-                f"The property '{key}' = {quoted(value)} is none of Paimon's options and has no effect here; another "
-                "program may use it.",
+                f"The property '{key}' = {string_literal(value)} is none of Paimon's options and has no effect here; "
+                "another program may use it.",
             )
         return
     try:
@@ -84,15 +85,15 @@ def _support(e: Examined, key: str, value: str, option: Option) -> Iterator[Find
             yield e.finding(
                 Severity.WARNING,
                 Code.OPTION_UNSUPPORTED,
-                f"The option '{key}' = {quoted(value)} is not implemented by this release, which refuses what depends "
-                "on it.",
+                f"The option '{key}' = {string_literal(value)} is not implemented by this release, which refuses what "
+                "depends on it.",
             )
     elif option.name not in honoured() or key not in PATTERN_KEYS.get(option.name, (key,)):
         whose = "of Flink" if option.group == "flink-connector" else "of another engine or format"
         yield e.finding(
             Severity.INFO,
             Code.OPTION_WITHOUT_EFFECT,
-            f"The option '{key}' = {quoted(value)} is one {whose} and has no effect on Spark.",
+            f"The option '{key}' = {string_literal(value)} is one {whose} and has no effect on Spark.",
         )
 
 
@@ -101,7 +102,7 @@ def _idle(e: Examined, key: str, why: str) -> Finding:
 
 
 def _unset(e: Examined, severity: Severity, code: Code, key: str, found: str) -> Finding:
-    return e.finding(severity, code, found.strip(), e.alter(f"UNSET TBLPROPERTIES ({quoted(key)})"))
+    return e.finding(severity, code, found.strip(), e.alter(f"UNSET TBLPROPERTIES ({string_literal(key)})"))
 
 
 def _is_of(key: str, prefix: str) -> bool:

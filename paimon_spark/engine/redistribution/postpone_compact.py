@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -153,17 +153,8 @@ def distribute_postponed(plan: PostponedPlan, replay: PostponedReplay | None) ->
     with commit.or_abort(messages):
         committed = commit.commit(messages, rows_of=plan.write.snapshot_id or 0)
     after = [f for m in written for f in m.new_files]
-    done = GroupResult(
-        snapshot_ids=committed.snapshot_ids if isinstance(committed, Committed) else (),
-        buckets=len({(m.partition, m.bucket) for m in written}),
-        files_in=len(plan.files),
-        files_out=len(after),
-        bytes_in=sum(e.file.file_size for e in plan.files),
-        bytes_out=sum(f.file_size for f in after),
-        rows_in=sum(e.file.row_count for e in plan.files),
-        rows_out=sum(f.row_count for f in after),
-    )
-    return [done]
+    buckets = len({(m.partition, m.bucket) for m in written})
+    return [GroupResult.of(committed, buckets, [e.file for e in plan.files], after)]
 
 
 def _replay_here(plan: PostponedPlan) -> list[CommitMessage]:

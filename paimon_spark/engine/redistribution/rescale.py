@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from paimon_spark.core.commit.change_set import promote_to_top
-from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
@@ -145,18 +145,8 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
         committed = commit.commit(
             [*messages, *replaced], CommitMetadata(operation=Operation.OVERWRITE), whole_partitions=True
         )
-    ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
-    group = GroupResult(
-        snapshot_ids=ids,
-        buckets=len({(m.partition, m.bucket) for m in messages}),
-        files_in=len(before),
-        files_out=len(after),
-        bytes_in=sum(f.file_size for f in before),
-        bytes_out=sum(f.file_size for f in after),
-        rows_in=sum(f.row_count for f in before),
-        rows_out=sum(f.row_count for f in after),
-    )
+    group = GroupResult.of(committed, len({(m.partition, m.bucket) for m in messages}), before, after)
     groups = (group, *_out_of_level_0(target, messages))
     ids = tuple(i for g in groups for i in g.snapshot_ids)
     return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=groups, snapshot_ids=ids)

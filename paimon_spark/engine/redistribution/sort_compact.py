@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
@@ -184,19 +184,9 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
         committed = commit.commit([*messages, *replaced], CommitMetadata(properties=_PROPERTIES))
-    ids = committed.snapshot_ids if isinstance(committed, Committed) else ()
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
-    group = GroupResult(
-        snapshot_ids=ids,
-        buckets=len({e.partition for e in plan.entries}),
-        files_in=len(before),
-        files_out=len(after),
-        bytes_in=sum(f.file_size for f in before),
-        bytes_out=sum(f.file_size for f in after),
-        rows_in=sum(f.row_count for f in before),
-        rows_out=sum(f.row_count for f in after),
-    )
-    return CompactionResult(snapshot_before=plan.snapshot_id, groups=(group,), snapshot_ids=ids)
+    group = GroupResult.of(committed, len({e.partition for e in plan.entries}), before, after)
+    return CompactionResult(snapshot_before=plan.snapshot_id, groups=(group,), snapshot_ids=group.snapshot_ids)
 
 
 def replaced_files(table: Table, entries: Iterable[ManifestEntry], splits: Iterable[Split]) -> Iterator[CommitMessage]:

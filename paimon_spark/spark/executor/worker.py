@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
@@ -16,7 +16,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from paimon_spark.core.arrow import row_at, with_offsets
 from paimon_spark.core.columns import AUDIT_ROW_KIND, ROW_KIND
-from paimon_spark.core.commit_message import messages_to_json
+from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.read.postponed import split_rows
 from paimon_spark.core.read.split_reader import first_rows, read_split
@@ -123,27 +123,34 @@ def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     return joined
 
 
+def _written(
+    task: TaskWatchdog,
+    write: Callable[[pa.RecordBatch], None],
+    batches: Batches,
+    finish: Callable[[], Sequence[CommitMessage]],
+) -> pa.RecordBatch:
+    """Write the rows of one task and return its commit messages as one text."""
+    for batch in unpacked(batches):
+        write(batch)
+    task.check()
+    return pa.RecordBatch.from_pydict({"messages": pa.array([messages_to_json(finish())], pa.string())})
+
+
 def write_rows(table: str, plan: str, batches: Batches, *, fill_defaults: bool = True) -> Batches:
     """Write the rows of one task and yield its commit messages as one text."""
     target, info = table_of_task(table), WriterRestoreState.from_json(plan)
     open_writer = partial(TableWriter, target, info, fill_defaults=fill_defaults, spill_dirs=local_directories())
     with _task() as task, open_writer() as writer:
-        for batch in unpacked(batches):
-            writer.write(batch)
-        task.check()
-        messages = messages_to_json(writer.finish())
-    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+        messages = _written(task, writer.write, batches, writer.finish)
+    yield messages
 
 
 def rewrite_rows(table: str, plan: str, batches: Batches) -> Batches:
     """Change the rows of one task in their files and yield its commit messages as one text."""
     target, info = table_of_task(table), WriterRestoreState.from_json(plan)
     with _task() as task, row_changer(target, info, local_directories()) as files:
-        for batch in unpacked(batches):
-            files.change(batch)
-        task.check()
-        messages = messages_to_json(files.finish())
-    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+        messages = _written(task, files.change, batches, files.finish)
+    yield messages
 
 
 def write_keyed_rows(table: str, plan: str, batches: Batches) -> Batches:
@@ -151,11 +158,8 @@ def write_keyed_rows(table: str, plan: str, batches: Batches) -> Batches:
     target, info = table_of_task(table), WriterRestoreState.from_json(plan)
     open_writer = partial(CrossPartitionWriter, target, info, spill_dirs=local_directories())
     with _task() as task, open_writer() as writer:
-        for batch in unpacked(batches):
-            writer.write(batch)
-        task.check()
-        messages = messages_to_json(writer.finish())
-    yield pa.RecordBatch.from_pydict({"messages": pa.array([messages], pa.string())})
+        messages = _written(task, writer.write, batches, writer.finish)
+    yield messages
 
 
 def spread_rows(source: str, target: str, plan: str, tasks: int, batches: Batches) -> Batches:

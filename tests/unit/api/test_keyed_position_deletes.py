@@ -13,7 +13,6 @@ from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.kinds import CommitKind, FileKind
@@ -21,6 +20,7 @@ from paimon_spark.testing.faults import FaultFileIO, Mode
 from paimon_spark.testing.history import PARTS, History
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.scenarios import SHOWN, Kind, Row, create, open_warehouse, read_rows, rows_of
+from paimon_spark.testing.tables import read_arrow
 
 MARKS = {"deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", "write-only": "false"}
 VECTORS = {**MARKS, "bucket": "2"}

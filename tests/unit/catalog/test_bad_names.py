@@ -11,13 +11,14 @@ import pytest
 
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, PaimonError, UnsupportedError
 from paimon_spark.spec.evolution import SetOption, new_schema
 from paimon_spark.spec.features import Use, unsupported
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.tables.plain import DATABASE, unpacked
 
 SAMPLES = Path(__file__).parents[2] / "tables"

@@ -25,6 +25,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_merge import MergeRules, merging_changes
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic, parse_atomic
 from paimon_spark.testing.faults import FaultFileIO, Recorder
+from tests.small_tables import option_keys
 
 T = Identifier("db", "words")
 FIELDS = (DataField(0, "k", atomic(TypeRoot.INT)), DataField(1, "v", STRING))
@@ -35,7 +36,7 @@ def schema(**options: str) -> TableSchema:
 
 
 def catalog(**options: str) -> FileSystemCatalog:
-    made = FileSystemCatalog("/wh", {k.replace("_", "-"): v for k, v in options.items()}, InMemoryFileIO())
+    made = FileSystemCatalog("/wh", option_keys(options), InMemoryFileIO())
     made.create_database("db")
     return made
 

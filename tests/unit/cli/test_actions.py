@@ -269,7 +269,7 @@ def test_copies_go_to_another_catalog() -> None:
     words = ["--target_warehouse", "/b", "--target_catalog_conf", "k=a,'b'", "--target_table", "u"]
     clone = request("clone", "--database", "d", "--table", "t", "--clone_from", "paimon", *words)
     assert clone.arguments == {
-        "target_catalog_conf": "warehouse=/b,k='a,''b'''",
+        "target_catalog_conf": "warehouse=/b,k='a,\\'b\\''",
         "target_table": "u",
         "clone_from": "paimon",
         "database": "d",

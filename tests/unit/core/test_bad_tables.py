@@ -13,9 +13,10 @@ import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.testing.tables import read_arrow
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 
 SAMPLES = Path(__file__).parents[2] / "tables"

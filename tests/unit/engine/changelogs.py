@@ -19,13 +19,14 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import option_keys
 
 SHORT = {k.short: int(k) for k in RowKind}
 COLUMNS = {"k": "INT", "v": "STRING"}
 
 
 def keyed(columns: dict[str, str] = COLUMNS, **options: str) -> Table:
-    given = {n.replace("__", ".").replace("_", "-"): v for n, v in options.items()}
+    given = option_keys(options)
     return new_table(columns, primary_key=["k"], options={"bucket": "1", **given})
 
 

@@ -26,14 +26,14 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import WritePlan, finish_write, plan_write, write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
+from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.errors import ConflictError, EngineError, UnsupportedError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import IndexManifestEntry
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import frame, put
 
 INSERT, UPDATE, DELETE = 0, 2, 3
 UNAWARE: dict[str, str] = {}
@@ -47,15 +47,6 @@ Change = tuple[Place, int, tuple[Any, ...]]
 def marking_table(options: dict[str, str] | None = None, *, partition: Sequence[str] = ()) -> Table:
     given_options = {"deletion-vectors.enabled": "true", "write-only": "true", **(options or {})}
     return new_table({"k": "INT", "v": "STRING"}, partition=partition, options=given_options)
-
-
-def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
-
-
-def put(table: Table, *rows: tuple[Any, ...]) -> None:
-    write_arrow(table, frame(table, rows))
 
 
 def put_named(table: Table, name: str, *rows: tuple[Any, ...]) -> None:

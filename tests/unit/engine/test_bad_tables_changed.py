@@ -17,10 +17,10 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.testing.tables import read_arrow
 from tests.tables.plain import DATABASE, keys, rows_of, unpacked
 
 SAMPLES = Path(__file__).parents[2] / "tables"

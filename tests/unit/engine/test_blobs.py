@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,42 +15,28 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_ranges import is_blob_file
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError, UsageError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.blob import ELSEWHERE, NULL, decode_lengths, encode_lengths, framed, index_of
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import BYTES, DataField, TypeRoot, atomic
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys, put, rows
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 
 
 def blob_table(partition: Sequence[str] = (), **options: str) -> Table:
-    given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given = option_keys(options)
     columns = {"k": "INT", "image": "BLOB", "p": "STRING", "sound": "BLOB"}
     return new_table(columns, partition=partition, options=EVOLVING | given)
 
 
-def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
-
-
-def put(table: Table, *rows: tuple[Any, ...]) -> None:
-    write_arrow(table, frame(table, rows))
-
-
 def files(table: Table) -> list[DataFileMeta]:
     return [e.file for e in scan(table, table.snapshots.latest()).entries]
-
-
-def rows(table: Table, **more: Any) -> list[tuple[Any, ...]]:
-    return [tuple(r.values()) for r in read_arrow(table, **more).to_pylist()]
 
 
 def rewrite(table: Table, column: str, first_row_id: int, data: bytes, count: int) -> None:

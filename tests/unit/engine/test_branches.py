@@ -25,12 +25,11 @@ from paimon_spark.engine.refs.branches import (
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, CorruptTableError, NotFoundError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import apply_changes
 from paimon_spark.spec.types import parse_atomic
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 10**15
 

@@ -14,11 +14,10 @@ from paimon_spark.engine.insert import finish_write, plan_write, run_post_commit
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema_rules import check_schema
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.engine.changelogs import changes, changes_in, compact, keyed, kinds_of, put, snapshots
 
 MANY = 20_000

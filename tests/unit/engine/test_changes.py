@@ -21,6 +21,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import option_keys
 
 BETWEEN, MODE, TO_TAG = "incremental-between", "incremental-between-scan-mode", "incremental-to-auto-tag"
 COLUMNS = {"id": "INT", "v": "STRING"}
@@ -28,7 +29,7 @@ KINDS = {k.short: int(k) for k in RowKind}
 
 
 def keyed(**options: str) -> Table:
-    given = {n.replace("_", "-"): v for n, v in options.items()}
+    given = option_keys(options)
     return new_table(COLUMNS, primary_key=["id"], options={"bucket": "1", "write-only": "true", **given})
 
 

@@ -18,14 +18,13 @@ from paimon_spark.engine.compaction.compact import GroupLimits, Strategy, execut
 from paimon_spark.engine.compaction.compact_database import TablePlan, compact_combined
 from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.tasks import compact_payload, run_task
 from paimon_spark.errors import ArgumentError, ConflictError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.faults import FaultFileIO, Mode
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 T = TypeVar("T")
 

@@ -20,12 +20,11 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, CorruptTableError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.core import samples
 from tests.unit.core.history import MINUTE, History, leaked, lost
 

@@ -12,22 +12,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
-
-
-def crossing(engine: str = "deduplicate", **options: str) -> Table:
-    given = {n.replace("__", ".").replace("_", "-"): v for n, v in options.items()}
-    return new_table(
-        {"k": "INT", "v": "INT", "p": "STRING"},
-        primary_key=["k"],
-        partition=["p"],
-        options={"merge-engine": engine, **given},
-    )
+from tests.small_tables import crossing, sorted_rows
 
 
 def put(table: Table, rows: list[tuple[Any, ...]], kind: RowKind | None = None, **how: Any) -> None:
@@ -38,18 +27,14 @@ def put(table: Table, rows: list[tuple[Any, ...]], kind: RowKind | None = None, 
     write_arrow(table, batch, **how)
 
 
-def found(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
-
-
 def test_a_key_moves_with_its_last_row() -> None:
     table = crossing()
     put(table, [(1, 10, "a"), (2, 20, "a"), (1, 11, "b")])
-    assert found(table) == [(1, 11, "b"), (2, 20, "a")]
+    assert sorted_rows(table) == [(1, 11, "b"), (2, 20, "a")]
     put(table, [(2, 21, "c"), (1, 12, "b")])
-    assert found(table) == [(1, 12, "b"), (2, 21, "c")]
+    assert sorted_rows(table) == [(1, 12, "b"), (2, 21, "c")]
     put(table, [(2, None, "c")], RowKind.DELETE)
-    assert found(table) == [(1, 12, "b")]
+    assert sorted_rows(table) == [(1, 12, "b")]
     assert violations(table) == []
 
 
@@ -59,15 +44,15 @@ def test_other_engines_keep_the_partition() -> None:
         put(table, [(1, 10, "a"), (2, None, "a")])
         put(table, [(1, 11, "b"), (2, 21, "b")])
         execute_compaction(plan_compaction(table, strategy=Strategy.FULL), LocalRunner())
-    assert found(first) == [(1, 10, "a"), (2, None, "a")]
-    assert found(partial) == [(1, 11, "a"), (2, 21, "a")]
+    assert sorted_rows(first) == [(1, 10, "a"), (2, None, "a")]
+    assert sorted_rows(partial) == [(1, 11, "a"), (2, 21, "a")]
 
 
 def test_overwrites_know_no_keys() -> None:
     table = crossing()
     put(table, [(1, 10, "a"), (2, 20, "b")])
     put(table, [(2, 21, "a")], overwrite="static")
-    assert found(table) == [(2, 21, "a")]
+    assert sorted_rows(table) == [(2, 21, "a")]
     with pytest.raises(UnsupportedError, match="single partitions"):
         put(table, [(2, 22, "a")], overwrite="dynamic")
     with pytest.raises(UnsupportedError, match="single partitions"):
@@ -95,5 +80,5 @@ def test_random_writes(seed: int) -> None:
             continue
         put(table, rows)
         model |= {k: (v, p) for k, v, p in rows}
-        assert found(table) == sorted((k, v, p) for k, (v, p) in model.items())
+        assert sorted_rows(table) == sorted((k, v, p) for k, (v, p) in model.items())
         assert violations(table) == []

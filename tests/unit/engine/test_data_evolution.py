@@ -22,7 +22,7 @@ from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.engine.compaction.compact import plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, plan_changes, with_all_rows
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -30,7 +30,8 @@ from paimon_spark.spec.kinds import FileSource, Operation
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import Comparison, Predicate
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import frame, put, rows
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 MARKED = {"deletion-vectors.enabled": "true"}
@@ -54,15 +55,6 @@ def evolving_table(options: Mapping[str, str] | None = None, **more: Any) -> Tab
     return new_table(columns, options=EVOLVING | dict(options or {}), file_io=CountingFileIO(), **more)
 
 
-def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
-
-
-def put(table: Table, *rows: tuple[Any, ...]) -> None:
-    write_arrow(table, frame(table, rows))
-
-
 def put_columns(table: Table, first_row_id: int, rows: int | None = None, **columns: Sequence[Any]) -> DataFileMeta:
     """Write other values of some columns of rows that are in the table, from `first_row_id` on."""
     fields = tuple(f for f in table.schema.fields if f.name in columns)
@@ -75,10 +67,6 @@ def put_columns(table: Table, first_row_id: int, rows: int | None = None, **colu
     message = CommitMessage(partition=EMPTY_ROW, bucket=0, total_buckets=-1, new_files=(file,))
     FileStoreCommit(table).commit([message])
     return file
-
-
-def rows(table: Table, predicate: Predicate | None = None) -> list[tuple[Any, ...]]:
-    return [tuple(r.values()) for r in read_arrow(table, predicate=predicate).to_pylist()]
 
 
 def placed(table: Table) -> list[dict[str, Any]]:

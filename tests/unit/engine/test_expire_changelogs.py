@@ -17,9 +17,8 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 4_102_444_800_000
 

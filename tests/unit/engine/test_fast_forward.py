@@ -17,12 +17,12 @@ from paimon_spark.engine.refs.branches import execute_create_branch, plan_create
 from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
 from paimon_spark.engine.refs.merge_branch import execute_merge_branch, plan_merge_branch
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import sorted_rows
 
 FAR = 10**15
 
@@ -39,10 +39,6 @@ def table_of(*, keyed: bool = True, **options: str) -> Table:
 def put(table: Table, *rows: tuple[int, ...]) -> None:
     columns = zip(table.schema.field_names, zip(*rows, strict=True), strict=True)
     write_arrow(table, pa.table({name: pa.array(values, pa.int32()) for name, values in columns}))
-
-
-def rows(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
 
 
 def tag(table: Table, name: str, snapshot_id: int) -> None:
@@ -87,11 +83,11 @@ def test_main_gets_the_history_of_a_branch_of_any_length(table: Table, more: int
         put(branch, (2, i))
     before = {i: branch.snapshots.get(i) for i in branch.snapshots.ids()}
     forward(table, "b")
-    assert rows(table) == rows(branch)
+    assert sorted_rows(table) == sorted_rows(branch)
     assert table.snapshots.ids() == list(range(1, 3 + more))
     assert {i: table.snapshots.get(i) for i in before} == before
     assert RefStore.of(table).tag_names() == ["a"]
-    assert rows(table.with_options({"scan.snapshot-id": "1"})) == [(1, 0)]
+    assert sorted_rows(table.with_options({"scan.snapshot-id": "1"})) == [(1, 0)]
     assert plan_fast_forward(table, "b").actions == ()
 
 
@@ -100,21 +96,21 @@ def test_main_and_branch_are_apart_after_a_fast_forward(table: Table) -> None:
     put(branch, (2, 2))
     forward(table, "b")
     put(table, (3, 3))
-    assert rows(table) == [(1, 1), (2, 2), (3, 3)]
-    assert rows(branch) == [(1, 1), (2, 2)]
+    assert sorted_rows(table) == [(1, 1), (2, 2), (3, 3)]
+    assert sorted_rows(branch) == [(1, 1), (2, 2)]
     forward(table, "b")
-    assert rows(table) == [(1, 1), (2, 2)]
+    assert sorted_rows(table) == [(1, 1), (2, 2)]
 
 
 def test_a_branch_that_was_empty_replaces_all_of_main(table: Table) -> None:
     branch = branch_of(table, "b")
     put(branch, (7, 7))
     forward(table, "b")
-    assert rows(table) == [(7, 7)]
+    assert sorted_rows(table) == [(7, 7)]
     assert table.snapshots.ids() == [1]
     assert RefStore.of(table).tag_names() == []
     put(table, (8, 8))
-    assert rows(table) == [(7, 7), (8, 8)]
+    assert sorted_rows(table) == [(7, 7), (8, 8)]
 
 
 def test_main_gets_back_snapshots_that_expired_there(table: Table) -> None:
@@ -124,8 +120,8 @@ def test_main_gets_back_snapshots_that_expired_there(table: Table) -> None:
     assert table.snapshots.earliest_id() == 3
     forward(table, "b")
     assert table.snapshots.earliest_id() == 2
-    assert rows(table.with_options({"scan.snapshot-id": "2"})) == [(1, 1)]
-    assert rows(table) == [(1, 1), (2, 2)]
+    assert sorted_rows(table.with_options({"scan.snapshot-id": "2"})) == [(1, 1)]
+    assert sorted_rows(table) == [(1, 1), (2, 2)]
 
 
 def test_tags_and_changelogs_of_main_from_the_start_on_go(table: Table) -> None:
@@ -148,7 +144,7 @@ def test_main_gets_the_schemas_of_the_branch(table: Table) -> None:
     assert table.schema_store.ids() == [0, 1]
     now = table.at_schema(1)
     assert now.schema.field_names == ("k", "v", "d")
-    assert rows(now) == [(1, 1, None), (2, 2, 2)]
+    assert sorted_rows(now) == [(1, 1, None), (2, 2, 2)]
 
 
 def test_a_snapshot_that_stays_keeps_its_schema() -> None:
@@ -192,9 +188,9 @@ def test_a_fast_forward_that_fails_changes_nothing(table: Table) -> None:
             execute_fast_forward(replace(table, file_io=faulty), plan)
         assert state(table) == before
     assert writes == 5
-    assert rows(table) == [(1, 2)]
+    assert sorted_rows(table) == [(1, 2)]
     execute_fast_forward(table, plan)
-    assert rows(table) == rows(branch)
+    assert sorted_rows(table) == sorted_rows(branch)
 
 
 class _FailingWrite:
@@ -236,21 +232,21 @@ def test_a_merge_adds_the_files_that_the_target_lacks(append: Table) -> None:
     files = len(plan_merge_branch(append, "b", "main").files)
     assert files == 1
     assert merge(append, "b") == 3
-    assert rows(append) == [(1, 1), (2, 2), (3, 3)]
-    assert rows(branch) == [(1, 1), (2, 2)]
+    assert sorted_rows(append) == [(1, 1), (2, 2), (3, 3)]
+    assert sorted_rows(branch) == [(1, 1), (2, 2)]
     assert merge(append, "b") is None
     put(branch, (4, 4))
     assert merge(append, "b") == 4
-    assert rows(append) == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    assert sorted_rows(append) == [(1, 1), (2, 2), (3, 3), (4, 4)]
     assert merge(append, "main", "b") == 4
-    assert rows(branch) == rows(append)
+    assert sorted_rows(branch) == sorted_rows(append)
 
 
 def test_an_unrelated_branch_is_merged_whole(append: Table) -> None:
     branch = branch_of(append, "b")
     put(branch, (9, 9))
     merge(append, "b")
-    assert rows(append) == [(1, 1), (9, 9)]
+    assert sorted_rows(append) == [(1, 1), (9, 9)]
 
 
 def test_a_merge_assigns_new_row_ids() -> None:
@@ -300,4 +296,4 @@ def test_a_merge_needs_the_same_columns_and_schemas(append: Table) -> None:
         plan_merge_branch(append, "b", "main")
     now = alter(append, AddColumn(("d",), parse_atomic("INT")))
     assert merge(now, "b") == 2
-    assert rows(now) == [(1, 1, None), (2, 2, 2)]
+    assert sorted_rows(now) == [(1, 1, None), (2, 2, 2)]

@@ -22,7 +22,7 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ConflictError, CorruptTableError, UnsupportedError
 from paimon_spark.spec.column_changes import UpdateColumnType
 from paimon_spark.spec.evolution import apply_changes
@@ -30,7 +30,7 @@ from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Or, Predicate
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.procedures.calling import Lake
 
 COLUMNS = {"id": "INT", "k": "INT", "s": "STRING", "x": "BIGINT"}

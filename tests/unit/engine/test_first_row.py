@@ -12,17 +12,17 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 COLUMNS = {"k": "INT", "v": "STRING"}
 MANY = 20_000
 
 
 def first_row_table(**options: str) -> Table:
-    given = {n.replace("_", "-"): v for n, v in options.items()}
+    given = option_keys(options)
     return new_table(COLUMNS, primary_key=["k"], options={"merge-engine": "first-row", "bucket": "1", **given})
 
 

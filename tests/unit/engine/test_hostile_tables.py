@@ -21,13 +21,13 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
 from paimon_spark.format.manifest import codec as manifests
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta, IndexManifestEntry
 from paimon_spark.spec.types import DataField, TypeRoot, atomic, not_null
+from paimon_spark.testing.tables import read_arrow
 
 FIELDS = (DataField(0, "id", not_null(atomic(TypeRoot.INT))), DataField(1, "v", atomic(TypeRoot.INT)))
 NEWEST = 3

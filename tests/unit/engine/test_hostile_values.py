@@ -14,11 +14,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.engine.rollback import plan_rollback
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic
+from paimon_spark.testing.tables import read_arrow
 
 FIELDS = (DataField(0, "p", STRING), DataField(1, "id", atomic(TypeRoot.INT)))
 VALUES = [

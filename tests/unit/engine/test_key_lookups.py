@@ -12,9 +12,9 @@ from paimon_spark.core.read.read_cost import bytes_to_read
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.local_read import is_small
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, Predicate
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 COLUMNS = {"id": "BIGINT NOT NULL", "d": "DOUBLE", "text": "STRING"}
 OPTIONS = {"bucket": "1", "write-only": "true", "parquet.block.size": "100 kb"}

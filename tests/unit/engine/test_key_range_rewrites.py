@@ -22,7 +22,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes, row_changer, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import SelectPlan, plan_select, read_arrow
+from paimon_spark.engine.select import SelectPlan, plan_select
 from paimon_spark.errors import ConflictError, PaimonError, UnsupportedError
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, CommitKind, Operation, RowKind
 from paimon_spark.spec.manifest import BucketKey
@@ -31,7 +31,8 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.where import parse_filter
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import sorted_rows
 from tests.unit.engine.changelogs import changes_in, compact, keyed, put
 
 SUMS = {"merge_engine": "aggregation", "fields__n__aggregate_function": "sum"}
@@ -41,10 +42,6 @@ MANY = 400_000
 
 def sums(**options: str) -> Table:
     return keyed(NUMBERS, **SUMS, **options)
-
-
-def rows_of(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
 
 
 def matching(table: Table, condition: str) -> SelectPlan:
@@ -92,8 +89,8 @@ class TestFiles:
         before = files_of(table)
         found = update(table, "k = 11", n=100)
         assert (found.commit_kind, found.operation) == (CommitKind.OVERWRITE, Operation.UPDATE)
-        assert dict(rows_of(table))[11] == 100
-        assert dict(rows_of(table))[13] == 4
+        assert dict(sorted_rows(table))[11] == 100
+        assert dict(sorted_rows(table))[13] == 4
         after = files_of(table)
         assert len(before.keys() & after.keys()) == 2
         assert sorted(after.values()) == [0, 0, 5]
@@ -120,10 +117,10 @@ class TestFiles:
             put(writes, (5, 50))
             compact(writes)
         put(table, (5, 1), (25, 1))
-        assert [r for r in rows_of(table) if r[0] == 5] == [(5, merged)]
+        assert [r for r in sorted_rows(table) if r[0] == 5] == [(5, merged)]
         assert violations(table) == []
         compact(table)
-        assert [r for r in rows_of(table) if r[0] == 5] == [(5, merged)]
+        assert [r for r in sorted_rows(table) if r[0] == 5] == [(5, merged)]
 
     def test_nothing_is_left_of_a_bucket_without_rows(self) -> None:
         table = sums()
@@ -131,7 +128,7 @@ class TestFiles:
         delete(table, "k > 0")
         assert files_of(table) == {}
         put(table, (1, 5))
-        assert rows_of(table) == [(1, 5)]
+        assert sorted_rows(table) == [(1, 5)]
 
     def test_a_statement_without_rows_commits_nothing(self) -> None:
         table = sums(snapshot__ignore_empty_commit="true")
@@ -152,7 +149,7 @@ class TestFiles:
         with pytest.raises(UnsupportedError, match="cannot move to another partition"):
             update(table, "k = 51", p="p9")
         expected = [(k, -1 if k > 200 and k % 4 == 1 else 2, f"p{k % 4}") for k in range(50, 300)]
-        assert rows_of(table) == expected
+        assert sorted_rows(table) == expected
         assert violations(table) == []
 
 
@@ -180,9 +177,9 @@ class TestChangelog:
         put(table.with_options({"write-only": "true"}), (1, "later"), (3, "later"), (4, "d"))
         found = changes_in(table, delete(table.with_options({"write-only": "true"}), "k = 1"))
         assert found == [("-D", 1, "a"), ("+I", 4, "d")]
-        assert rows_of(table) == [(2, "b"), (3, "c"), (4, "d")]
+        assert sorted_rows(table) == [(2, "b"), (3, "c"), (4, "d")]
         put(table, (1, "new"))
-        assert dict(rows_of(table))[1] == "new"
+        assert dict(sorted_rows(table))[1] == "new"
 
 
 class TestConflicts:
@@ -198,14 +195,14 @@ class TestConflicts:
             delete(table, "k = 2")
         else:
             compact(table.with_options({"write-only": "false"}))
-        before, state = table.snapshots.latest_id(), rows_of(table)
+        before, state = table.snapshots.latest_id(), sorted_rows(table)
         files = stored(table)
         with pytest.raises(ConflictError, match="Run the statement again"):
             delete(table, "", plan)
-        assert (table.snapshots.latest_id(), rows_of(table)) == (before, state)
+        assert (table.snapshots.latest_id(), sorted_rows(table)) == (before, state)
         assert stored(table) == files
         delete(table, "k = 1")
-        assert rows_of(table) == [r for r in state if r[0] != 1]
+        assert sorted_rows(table) == [r for r in state if r[0] != 1]
 
     def test_changes_of_other_buckets_are_none(self) -> None:
         table = sums(bucket="4")
@@ -215,7 +212,7 @@ class TestConflicts:
         others = [k for k in range(40) if not {s.bucket for s in matching(table, f"k = {k}").splits} & place]
         put(table, *((k, 1) for k in others))
         delete(table, "", plan)
-        assert len(rows_of(table)) == 39
+        assert len(sorted_rows(table)) == 39
 
     def test_new_rows_of_a_rescaled_partition_are_a_conflict(self) -> None:
         options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "bucket": "1"}
@@ -233,7 +230,7 @@ class TestConflicts:
         execute_rescale(plan_rescale(table, 2, Comparison("=", "p", "b")), None)
         with pytest.raises(ConflictError, match="spread over 2 buckets"):
             finish_changes(plan, messages, LocalRunner())
-        assert rows_of(table) == [(1, 1, "a"), (2, 2, "b")]
+        assert sorted_rows(table) == [(1, 1, "a"), (2, 2, "b")]
 
     def test_an_expired_snapshot_is_a_conflict(self) -> None:
         table = sums()
@@ -246,7 +243,7 @@ class TestConflicts:
         execute_expire(table, plan_expire(table, config, 2 * last(table).time_millis))
         with pytest.raises(ConflictError, match="has expired"):
             change_arrow(table, batches, Operation.DELETE, snapshot_id=plan.snapshot_id)
-        assert rows_of(table) == [(1, 2)]
+        assert sorted_rows(table) == [(1, 2)]
 
 
 def stored(table: Table) -> set[str]:
@@ -259,15 +256,15 @@ class TestFailures:
         table = sums(changelog_producer="lookup")
         put(table, (1, 1), (2, 2))
         put(table, (1, 1))
-        before = (table.snapshots.latest_id(), rows_of(table))
+        before = (table.snapshots.latest_id(), sorted_rows(table))
         files = stored(table)
         try:
             delete(replace(table, file_io=FaultFileIO(table.file_io, Nth(step, Mode.BEFORE))), "k = 1")
         except (PaimonError, OSError):
-            assert (table.snapshots.latest_id(), rows_of(table)) == before
+            assert (table.snapshots.latest_id(), sorted_rows(table)) == before
             assert stored(table) == files
         else:
-            assert rows_of(table) == [(2, 2)]
+            assert sorted_rows(table) == [(2, 2)]
         assert violations(table) == []
 
 

@@ -18,10 +18,10 @@ from paimon_spark.engine.compaction.compact import Strategy, execute_compaction,
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.engine.changelogs import changes, compact, deleted_positions, keyed, put
 
 MANY = 20_000

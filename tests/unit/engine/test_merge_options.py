@@ -10,7 +10,6 @@ import pytest
 
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
 from paimon_spark.spec.column_changes import RenameColumn, UpdateColumnType
 from paimon_spark.spec.evolution import apply_changes
@@ -18,7 +17,7 @@ from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.merge_rules import check_statement, rewrites_rows
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.spec.types import parse_atomic
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 COLUMNS = {"k": "INT", "g": "INT", "a": "INT", "s": "STRING", "l": "INT"}
 

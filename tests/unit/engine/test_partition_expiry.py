@@ -16,11 +16,10 @@ from paimon_spark.engine.expiry.partition_expiry import (
 )
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.post_commit import maintain_after_commit
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.partition_times import partition_time
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 NOW = datetime(2024, 7, 9, 12)
 MILLIS = int(NOW.timestamp() * 1000)

@@ -18,15 +18,15 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, UsageError
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys, sorted_rows
 
 
 def postponed(columns: dict[str, str] | None = None, *, partition: tuple[str, ...] = (), **options: str) -> Table:
-    given = {n.replace("__", ".").replace("_", "-"): v for n, v in options.items()}
+    given = option_keys(options)
     return new_table(
         columns or {"k": "INT", "v": "STRING"},
         primary_key=[*partition, "k"],
@@ -49,10 +49,6 @@ def live(table: Table) -> list[ManifestEntry]:
     return live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
 
 
-def rows_of(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
-
-
 def test_postponed_files_are_named_and_described_as_in_paimon() -> None:
     table = postponed(file__format="orc", metadata__stats_mode="full", file__compression="snappy")
     write(table, (2, "b"), (1, "a"), (2, "c"))
@@ -63,7 +59,7 @@ def test_postponed_files_are_named_and_described_as_in_paimon() -> None:
     assert (entry.bucket, entry.total_buckets, entry.file.level) == (-2, -2, 0)
     assert (entry.file.min_sequence_number, entry.file.max_sequence_number, entry.file.row_count) == (-1, -1, 3)
     assert table.file_io.exists(f"{table.path}/bucket-postpone/{entry.file.file_name}")
-    assert rows_of(table) == []
+    assert sorted_rows(table) == []
 
 
 def test_types_that_avro_lacks_keep_the_format_of_the_table() -> None:
@@ -79,7 +75,7 @@ def test_a_compaction_replays_rows_in_order_and_keeps_nulls() -> None:
     write(table, (1, "a"), (2, "b"), (1, "c"))
     write(table, (2, "d"), (3, "e"), (4, None))
     result = compact(table, default_buckets=3)
-    assert rows_of(table) == [(1, "c"), (2, "d"), (3, "e"), (4, None)]
+    assert sorted_rows(table) == [(1, "c"), (2, "d"), (3, "e"), (4, None)]
     assert {e.total_buckets for e in live(table)} == {3}
     assert all(e.bucket >= 0 for e in live(table))
     assert (result.total.files_in, result.total.rows_in, result.total.rows_out) == (2, 6, 4)
@@ -93,7 +89,7 @@ def test_a_deleted_row_does_not_come_back() -> None:
     rows = pa.table({"k": pa.array([1], pa.int32()), "v": ["a"], "_row_kind_": pa.array([3], pa.int8())})
     write_arrow(table, rows)
     compact(table)
-    assert rows_of(table) == []
+    assert sorted_rows(table) == []
 
 
 def test_the_order_survives_expired_snapshots() -> None:
@@ -103,7 +99,7 @@ def test_the_order_survives_expired_snapshots() -> None:
     execute_expire(table, plan_expire(table, ExpireConfig(retain_max=2, retain_min=1), clock_millis=1 << 50))
     assert table.snapshots.find(1) is None
     compact(table)
-    assert rows_of(table)[0] == (1, "v4")
+    assert sorted_rows(table)[0] == (1, "v4")
 
 
 def test_partitions_keep_their_number_of_buckets() -> None:
@@ -114,7 +110,7 @@ def test_partitions_keep_their_number_of_buckets() -> None:
     compact(table, default_buckets=5)
     counts = {table.partition_text(e.partition): e.total_buckets for e in live(table)}
     assert counts == {"p=x": 2, "p=y": 5}
-    assert rows_of(table) == [(1, "a", "x"), (2, "b", "y"), (3, "c", "x")]
+    assert sorted_rows(table) == [(1, "a", "x"), (2, "b", "y"), (3, "c", "x")]
 
 
 def test_buckets_by_rows() -> None:
@@ -122,7 +118,7 @@ def test_buckets_by_rows() -> None:
     write(table, *((k, "v") for k in range(95)))
     compact(table, default_buckets=3)
     assert {e.total_buckets for e in live(table)} == {10}
-    assert len(rows_of(table)) == 95
+    assert len(sorted_rows(table)) == 95
 
 
 def test_two_compactions_of_the_same_files_conflict() -> None:
@@ -133,7 +129,7 @@ def test_two_compactions_of_the_same_files_conflict() -> None:
     files = len(list(table.file_io.list_recursive(table.path)))
     with pytest.raises(ConflictError, match="is gone"):
         execute_postponed(late, None, LocalRunner())
-    assert rows_of(table) == [(1, "a")]
+    assert sorted_rows(table) == [(1, "a")]
     assert len(list(table.file_io.list_recursive(table.path))) == files
 
 
@@ -148,7 +144,7 @@ def test_first_writes_with_different_buckets_conflict() -> None:
         messages = writer.finish()
     with pytest.raises(ConflictError, match="spread over 1 buckets, but this commit uses 4"):
         complete_write(late, messages, LocalRunner())
-    assert rows_of(table) == [(1, "a")]
+    assert sorted_rows(table) == [(1, "a")]
 
 
 def test_rows_written_to_the_buckets_meanwhile_conflict() -> None:
@@ -159,14 +155,14 @@ def test_rows_written_to_the_buckets_meanwhile_conflict() -> None:
     write(table.with_options({"postpone.batch-write-fixed-bucket": "true"}), (1, "newer", 2))
     with pytest.raises(ConflictError, match=r"snapshot 3\) wrote rows to the buckets"):
         execute_postponed(late, None, LocalRunner())
-    assert rows_of(table) == [(1, "newer", 2)]
+    assert sorted_rows(table) == [(1, "newer", 2)]
     compact(table)
     write(table, (3, "c", 1))
     late = plan_postponed(table, strategy=Strategy.MINOR)
     write(table, (3, "d", 1))
     execute_postponed(late, None, LocalRunner())
     compact(table)
-    assert rows_of(table) == [(1, "newer", 2), (2, "postponed later", 1), (3, "d", 1)]
+    assert sorted_rows(table) == [(1, "newer", 2), (2, "postponed later", 1), (3, "d", 1)]
 
 
 def test_postponed_rows_go_to_buckets_before_newer_rows() -> None:
@@ -180,7 +176,7 @@ def test_postponed_rows_go_to_buckets_before_newer_rows() -> None:
     compact(table)
     write(direct, (1, "new", "x"))
     compact(table)
-    assert rows_of(table) == [(1, "new", "x"), (1, "new", "z"), (1, "over", "y")]
+    assert sorted_rows(table) == [(1, "new", "x"), (1, "new", "z"), (1, "over", "y")]
 
 
 # ---- merge on read
@@ -210,9 +206,9 @@ def test_postponed_rows_are_merged_on_read() -> None:
     assert merged(table, predicate=Comparison("=", "k", 12)) == []
     assert merged(table, columns=["v"], predicate=Comparison("=", "k", 15)) == [("new",)]
     assert len(merged(table, version=2)) == 20
-    assert len(rows_of(table)) == 20
+    assert len(sorted_rows(table)) == 20
     compact(table)
-    assert merged(table) == rows_of(table) == sorted(expected)
+    assert merged(table) == sorted_rows(table) == sorted(expected)
 
 
 @pytest.mark.parametrize("spills", [True, False])
@@ -225,7 +221,7 @@ def test_many_postponed_rows_are_merged_in_runs(spills: bool) -> None:
     expected = [(k, 6) for k in range(4000)]
     assert merged(table, options=options) == expected
     compact(table)
-    assert rows_of(table) == expected
+    assert sorted_rows(table) == expected
 
 
 def test_partial_updates_are_merged_on_read_in_order() -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from paimon_spark.engine.compaction.compact import Strategy
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.schema_rules import check_schema
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.engine.changelogs import changes, compact, keyed, put
 
 HOUR = 3600

@@ -13,12 +13,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import WritePlan, plan_write, write_arrow
 from paimon_spark.engine.replace import finish_replacement
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.faults import FaultFileIO, Mode
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 
 @pytest.fixture

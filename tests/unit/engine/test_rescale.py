@@ -11,10 +11,10 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import option_keys, sorted_rows
 
 
 def bucketed(buckets: int = 2, **options: str) -> Table:
@@ -22,7 +22,7 @@ def bucketed(buckets: int = 2, **options: str) -> Table:
         {"k": "INT", "v": "INT", "p": "STRING"},
         primary_key=["p", "k"],
         partition=["p"],
-        options={"bucket": str(buckets)} | {n.replace("_", "-"): v for n, v in options.items()},
+        options={"bucket": str(buckets)} | option_keys(options),
     )
 
 
@@ -45,19 +45,15 @@ def counts(table: Table) -> dict[str, tuple[int, int]]:
     }
 
 
-def rows_of(table: Table) -> list[tuple[Any, ...]]:
-    return sorted(tuple(r.values()) for r in read_arrow(table).to_pylist())
-
-
 def test_only_partitions_with_other_buckets_are_rewritten() -> None:
     table = bucketed()
     write(table, "a", range(100))
     write(table, "a", range(50), v=1)
     write(table, "b", range(100))
-    before = rows_of(table)
+    before = sorted_rows(table)
     done = execute_rescale(plan_rescale(table, 5, Comparison("=", "p", "a")), None)
     assert counts(table) == {"p=a": (5, 5), "p=b": (2, 2)}
-    assert rows_of(table) == before
+    assert sorted_rows(table) == before
     assert (done.total.rows_in, done.total.rows_out) == (150, 100)
     assert {e.file.level for e in scan(table, table.snapshots.latest()).entries if e.total_buckets == 5} == {5}
     plan = plan_rescale(table, 5)
@@ -68,9 +64,9 @@ def test_only_partitions_with_other_buckets_are_rewritten() -> None:
 def test_rows_that_only_compactions_show_are_kept() -> None:
     table = bucketed(1, merge_engine="first-row", write_only="true")
     write(table, "a", range(10))
-    assert rows_of(table) == []
+    assert sorted_rows(table) == []
     execute_rescale(plan_rescale(table, 3), None)
-    assert [r[0] for r in rows_of(table)] == list(range(10))
+    assert [r[0] for r in sorted_rows(table)] == list(range(10))
 
 
 def test_rows_added_meanwhile_conflict() -> None:
@@ -82,10 +78,10 @@ def test_rows_added_meanwhile_conflict() -> None:
     execute_rescale(late, None)
     late = plan_rescale(table, 3, Comparison("=", "p", "b"))
     write(table, "b", range(20, 21))
-    before, files = rows_of(table), len(list(table.file_io.list_recursive(table.path)))
+    before, files = sorted_rows(table), len(list(table.file_io.list_recursive(table.path)))
     with pytest.raises(ConflictError, match="which this commit rewrites as a whole"):
         execute_rescale(late, None)
-    assert rows_of(table) == before
+    assert sorted_rows(table) == before
     assert len(list(table.file_io.list_recursive(table.path))) == files
 
 

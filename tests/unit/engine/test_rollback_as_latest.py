@@ -15,12 +15,12 @@ from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, NotFoundError
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.sqlparse.where import parse_filter
 from paimon_spark.testing.invariants import violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 4_102_444_800_000
 

@@ -18,15 +18,13 @@ from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import change_arrow, finish_changes, plan_changes
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError, EngineError, UsageError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.predicate import Comparison
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import frame, option_keys, put
 
 Change = tuple[str | None, int | None, int, tuple[Any, ...]]
 """(file, position, kind, values)."""
@@ -34,17 +32,8 @@ INSERT, UPDATE, DELETE = 0, 2, 3
 
 
 def append_table(columns: dict[str, str] | None = None, *, partition: Sequence[str] = (), **options: str) -> Table:
-    given_options = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given_options = option_keys(options)
     return new_table(columns or {"k": "INT", "v": "STRING"}, partition=partition, options=given_options)
-
-
-def put(table: Table, *rows: tuple[Any, ...]) -> None:
-    write_arrow(table, frame(table, rows))
-
-
-def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
 
 
 def placed(table: Table) -> list[tuple[str, int, tuple[Any, ...]]]:

@@ -20,14 +20,13 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.sort_compact import Order, plan_sort
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import frame, option_keys, put
 
 INSERT, UPDATE, DELETE = 0, 2, 3
 PLACES = ("__paimon_file_path", "__paimon_row_index", "__paimon_deletion_vector", "_ROW_ID", "_SEQUENCE_NUMBER")
@@ -37,18 +36,9 @@ Tracked = dict[int, tuple[int, int, str]]
 
 
 def tracking_table(*, partition: Sequence[str] = (), **options: str) -> Table:
-    given_options = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given_options = option_keys(options)
     fixed = {"row-tracking.enabled": "true", "write-only": "true", "compaction.min.file-num": "2"}
     return new_table({"k": "INT", "v": "STRING"}, partition=partition, options=fixed | given_options)
-
-
-def frame(table: Table, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
-
-
-def put(table: Table, *rows: tuple[Any, ...]) -> None:
-    write_arrow(table, frame(table, rows))
 
 
 def rows(table: Table) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
-from paimon_spark.engine.select import plan_select, read_arrow
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import ArrayType, AtomicType, MapType, TypeRoot, not_null
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 
 class LocalSorter:
@@ -44,7 +45,7 @@ class LocalSorter:
 
 def table_of(**options: str) -> Table:
     columns = {"k": "INT", "v": "STRING", "p": "INT"}
-    given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given = option_keys(options)
     table = new_table(columns, partition=["p"], options={"write-only": "true", **given})
     rng = np.random.default_rng(7)
     for _ in range(4):

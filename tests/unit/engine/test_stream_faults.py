@@ -15,13 +15,12 @@ from paimon_spark.engine.compaction.compact import Strategy, execute_compaction,
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.testing.faults import FaultFileIO, Mode, Seeded
 from paimon_spark.testing.invariants import lost, violations
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 BATCHES, ROWS = 6, 4
 OTHER = 1_000_000

@@ -23,7 +23,6 @@ from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, re
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.engine.streaming.offset import StreamLimits, StreamOffset, parse_offset
 from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.engine.streaming.source import StreamRead, StreamSource
@@ -39,7 +38,8 @@ from paimon_spark.errors import (
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 COLUMNS = {"id": "INT", "v": "INT"}
 FILES = "read.stream.maxFilesPerTrigger"
@@ -48,7 +48,7 @@ KINDS = {k.short: int(k) for k in RowKind}
 
 
 def keyed(**options: str) -> Table:
-    given_options = {n.replace("_", "-"): v for n, v in options.items()}
+    given_options = option_keys(options)
     return new_table(COLUMNS, primary_key=["id"], options={"bucket": "2", "write-only": "true", **given_options})
 
 
@@ -303,7 +303,7 @@ def test_a_batch_ends_where_a_key_may_change_its_bucket() -> None:
 
 def moving(**options: str) -> Table:
     columns = {"id": "INT", "p": "INT", "v": "INT"}
-    given_options = {n.replace("_", "-"): v for n, v in options.items()}
+    given_options = option_keys(options)
     return new_table(columns, primary_key=["id"], partition=["p"], options={"bucket": "-1", **given_options})
 
 
@@ -347,7 +347,7 @@ QUERY = "6b1f0d0c-0000-4000-8000-000000000000"
 
 def commit(table: Table, number: int, offsets: str = "o", **options: str) -> bool:
     """Write a row as a batch of a query, unless the table has the batch; return whether it was written."""
-    own = table.with_options({k.replace("_", "-"): v for k, v in options.items()})
+    own = table.with_options(option_keys(options))
     batch = begin_batch(own, StreamBatch(QUERY, number, f"{offsets}-{number}"))
     if batch is None:
         return False

@@ -19,6 +19,7 @@ from paimon_spark.engine.refs.tags import (
 )
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.spec.kinds import FileSource
+from tests.small_tables import option_keys
 from tests.unit.core import samples
 from tests.unit.core.history import History, leaked, lost
 
@@ -26,7 +27,7 @@ DAY = 86_400_000
 
 
 def history(snapshots: int = 3, **options: str) -> History:
-    h = History({k.replace("_", "-").replace("--", "."): v for k, v in options.items()})
+    h = History(option_keys(options))
     for _ in range(snapshots):
         h.add()
     return h

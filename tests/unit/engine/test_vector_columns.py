@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
@@ -13,15 +12,15 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, CorruptTableError, UnsupportedError, UsageError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta
 from paimon_spark.spec.types import ArrayType, DataField, TypeRoot, atomic, type_from_json, type_to_json
+from paimon_spark.testing.tables import read_arrow
+from tests.small_tables import frame, option_keys, rows
 
 FLOAT = atomic(TypeRoot.FLOAT)
 FIELDS = (
@@ -35,20 +34,11 @@ ROWS = [(1, [1.5, -2.0], 10), (2, None, 20), (3, [0.0, 0.25], 30)]
 
 
 def vector_table(**options: str) -> Table:
-    given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given = option_keys(options)
     schema = new_schema(FIELDS, options=DECLARED | given)
     table = Table.of(Identifier("db", "t"), "/wh/db.db/t", schema, InMemoryFileIO())
     assert table.schema_store.try_create(schema)
     return table
-
-
-def frame(table: Table, rows: list[tuple[Any, ...]]) -> pa.Table:
-    schema = to_arrow_schema(table.schema.fields)
-    return pa.table([pa.array([r[i] for r in rows], f.type) for i, f in enumerate(schema)], names=schema.names)
-
-
-def rows(table: Table) -> list[tuple[Any, ...]]:
-    return [tuple(r.values()) for r in read_arrow(table).to_pylist()]
 
 
 def put_vectors(table: Table, first_row_id: int, values: list[Any]) -> None:

@@ -18,7 +18,7 @@ from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import ReadOptions, plan_select, read_arrow, read_batches
+from paimon_spark.engine.select import ReadOptions, plan_select, read_batches
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,
@@ -33,7 +33,8 @@ from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.kinds import CommitKind, FileSource
 from paimon_spark.spec.manifest import HASH_INDEX, ManifestEntry
 from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Or, Predicate, StartsWith
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 KINDS = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
 Row = tuple[Any, ...]
@@ -67,7 +68,7 @@ def compact(table: Table, strategy: Strategy = Strategy.FULL) -> Any:
 
 
 def keyed(columns: Mapping[str, str] | None = None, *, key: Sequence[str] = ("k",), **options: str) -> Table:
-    given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+    given = option_keys(options)
     return new_table(columns or {"k": "INT", "v": "STRING"}, primary_key=key, options={"bucket": "1"} | given)
 
 

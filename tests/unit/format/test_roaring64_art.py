@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.format.arrays import U64
-from paimon_spark.format.roaring64_art import ArtBitmap, art_bitmap, read_art, write_art
+from paimon_spark.format.roaring64_art import ArtBitmap, read_art, write_art
+from tests.art_bitmaps import art_bitmap
 from tests.peers.aggregate_bytes import recorded
 
 

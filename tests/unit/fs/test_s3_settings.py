@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.fs.s3_settings import S3Settings, as_hadoop
+from paimon_spark.fs.s3_settings import S3Settings
 
 KEYS = {"s3.access-key": "AK", "s3.secret-key": "SK"}
 
 
 def of(options: dict[str, str], environ: dict[str, str] | None = None, bucket: str = "b") -> S3Settings:
     return S3Settings.of(options, bucket, environ or {})
+
+
+def hadoop(options: dict[str, str]) -> dict[str, str]:
+    """Return options as they come from the Hadoop configuration of Spark."""
+    return {f"hadoop.{k}": v for k, v in options.items() if k.startswith("fs.s3a.")}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +37,7 @@ def of(options: dict[str, str], environ: dict[str, str] | None = None, bucket: s
             "fs.s3a.secret.key": "SK",
             "fs.s3a.path.style.access": "true",
         },
-        as_hadoop(
+        hadoop(
             {
                 "fs.s3a.endpoint": "http://other",
                 "fs.s3a.bucket.b.endpoint": "http://h:1",
@@ -50,15 +55,15 @@ def test_all_spellings_mean_the_same(options: dict[str, str]) -> None:
 
 
 def test_the_catalog_wins_over_hadoop_and_that_over_variables() -> None:
-    hadoop = as_hadoop({"fs.s3a.bucket.b.access.key": "HK", "fs.s3a.secret.key": "HS", "fs.s3a.endpoint": "http://h"})
+    given = hadoop({"fs.s3a.bucket.b.access.key": "HK", "fs.s3a.secret.key": "HS", "fs.s3a.endpoint": "http://h"})
     environ = {"AWS_ENDPOINT_URL": "http://e", "AWS_REGION": "eu-west-1"}
-    found = of(hadoop | KEYS, environ)
+    found = of(given | KEYS, environ)
     assert (found.access_key, found.secret_key, found.endpoint, found.region) == ("AK", "SK", "http://h", "eu-west-1")
     assert of({}, environ).endpoint == "http://e"
 
 
 def test_what_only_hadoop_understands_is_kept_for_its_scans() -> None:
-    found = of({"s3.readahead.range": "1M", **as_hadoop({"fs.s3a.threads.max": "7"})})
+    found = of({"s3.readahead.range": "1M", **hadoop({"fs.s3a.threads.max": "7"})})
     assert dict(found.native) == {"fs.s3a.readahead.range": "1M", "fs.s3a.threads.max": "7"}
     assert found.hadoop("b").items() >= {("fs.s3a.readahead.range", "1M"), ("fs.s3a.threads.max", "7")}
 
@@ -127,7 +132,7 @@ def test_wrong_options_are_told(options: dict[str, str], text: str) -> None:
         {"s3.requester.pays.enabled": "true"},
         {"s3.encryption.algorithm": "CSE-KMS"},
         {"s3.signing-algorithm": "S3SignerType"},
-        as_hadoop({"fs.s3a.proxy.password": "pw"}),
+        hadoop({"fs.s3a.proxy.password": "pw"}),
     ],
 )
 def test_what_python_cannot_do_is_refused(options: dict[str, str]) -> None:

@@ -37,6 +37,7 @@ from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import option_keys
 
 REGISTRY = Registry.of_modules(
     [
@@ -75,7 +76,7 @@ class Lake:
         partition: Sequence[str] = (),
         **options: str,
     ) -> None:
-        given = {name.replace("__", ".").replace("_", "-"): v for name, v in options.items()}
+        given = option_keys(options)
         self.table = new_table(columns, primary_key=primary_key, partition=partition, options=given)
         self.now = NOW
         self.progress: list[tuple[int, int, str]] = []

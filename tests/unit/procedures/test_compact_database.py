@@ -18,11 +18,11 @@ from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, OptionError, PaimonError, StatementCancelledError
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.core.history import leaked, lost
 from tests.unit.procedures.calling import NOW, REGISTRY
 

@@ -13,11 +13,11 @@ from paimon_spark.calls.binding import bind
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import PaimonError
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import REGISTRY, Lake
 
 DAY = 86_400_000

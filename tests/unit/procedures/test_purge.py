@@ -10,10 +10,10 @@ import pytest
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.engine.expiry.purge import plan_purge
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, PaimonError
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import NOW, Lake
 
 

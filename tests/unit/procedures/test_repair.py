@@ -9,9 +9,9 @@ import pytest
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, CorruptTableError, NotFoundError
 from paimon_spark.spec.kinds import CommitKind
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import Lake
 
 

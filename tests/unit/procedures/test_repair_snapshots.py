@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from paimon_spark.engine.repair import execute_repair, plan_repair
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.testing.faults import FaultFileIO, Never
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import Lake
 
 

@@ -15,13 +15,13 @@ from paimon_spark.core.maintenance.trash import RUN_NAME, TrashState, mark, runs
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import NOW, REGISTRY, Lake
 from tests.unit.procedures.warehouse import Warehouse
 

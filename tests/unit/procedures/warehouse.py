@@ -14,11 +14,12 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import read_arrow
+from tests.small_tables import option_keys
 from tests.unit.procedures.calling import REGISTRY
 
 OPTIONS = {"bucket": "1", "write-only": "true"}
@@ -34,7 +35,7 @@ class Warehouse:
 
     def create(self, name: str, *, keys: tuple[str, ...] = ("k", "p"), **options: str) -> Table:
         fields = [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate([("k", "INT"), ("p", "STRING")])]
-        given = OPTIONS | {n.replace("__", ".").replace("_", "-"): v for n, v in options.items()}
+        given = OPTIONS | option_keys(options)
         schema = new_schema(fields, partition_keys=["p"], primary_keys=keys, options=given)
         return self.catalog.create_table(Identifier.parse(name), schema)
 

@@ -65,7 +65,7 @@ def test_defaults() -> None:
     assert options.bucket == -1
     assert options.merge_engine is MergeEngine.DEDUPLICATE
     assert options.changelog_producer is ChangelogProducer.NONE
-    assert (options.trigger, options.num_levels, options.stop_trigger) == (5, 6, 8)
+    assert (options.trigger, options.num_levels) == (5, 6)
     assert options.target_file_size(primary_key=True) == 128 << 20
     assert options.target_file_size(primary_key=False) == 256 << 20
     assert options.target_file_row_num is None
@@ -97,7 +97,7 @@ def test_stored_values() -> None:
             "fields.c.stats-mode": "full",
         }
     )
-    assert (options.num_levels, options.stop_trigger) == (4, 6)
+    assert options.num_levels == 4
     assert options.write_only
     assert options.merge_engine is MergeEngine.FIRST_ROW
     assert options.bucket_key == ("a", "b")

@@ -277,14 +277,6 @@ def test_lists_of_a_commit_are_numbered_as_in_paimon() -> None:
     assert not table.snapshots.get(2).base_manifest_list.startswith(base)
 
 
-def test_recovery_drops_what_was_committed() -> None:
-    table = samples.table()
-    committer(table, "job").commit([samples.message(samples.file())], CommitMetadata(identifier=3))
-    committer(table).commit([samples.message(samples.file())])
-    assert committer(table, "job").uncommitted([5, 2, 3, 4]) == [4, 5]
-    assert committer(table, "other").uncommitted([2, 1]) == [1, 2]
-
-
 class _Racing:
     """A store in which something happens once, right before a snapshot is created."""
 

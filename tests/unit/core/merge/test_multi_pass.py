@@ -21,6 +21,7 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.errors import StoreError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.testing.tables import new_table
+from tests.small_tables import option_keys
 
 ROWS = 200
 
@@ -29,7 +30,7 @@ def keyed(path: Path, **options: str) -> Table:
     return new_table(
         {"k": "BIGINT", "v": "INT"},
         primary_key=("k",),
-        options={"bucket": "1", "write-only": "true"} | {k.replace("_", "-"): v for k, v in options.items()},
+        options={"bucket": "1", "write-only": "true"} | option_keys(options),
         file_io=LocalFileIO(),
         path=str(path / "db.db" / "t"),
     )

@@ -20,9 +20,10 @@ from paimon_spark.core.merge.aggregates.registry import Aggregate, build_aggrega
 from paimon_spark.core.merge.engines.aggregation import Aggregation
 from paimon_spark.core.merge.engines.partial_update import PartialUpdate, SequenceGroup
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind
-from paimon_spark.format.roaring64_art import art_bitmap, read_art, write_art
+from paimon_spark.format.roaring64_art import read_art, write_art
 from paimon_spark.spec.aggregates import AggregateName, AggregateOptions
 from paimon_spark.spec.types import DataField, parse_atomic
+from tests.art_bitmaps import art_bitmap
 from tests.peers.aggregate_bytes import Case, recorded
 from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Version, aggregation
 from tests.unit.core.merge.test_merge_engines import by_key, fields, kind, merged

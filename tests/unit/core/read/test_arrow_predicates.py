@@ -12,12 +12,11 @@ import pytest
 from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import Comparison, InList, Not, Operator, Predicate
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import DataField, parse_atomic
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 
 def kept(column_type: str, values: list[Any], predicate: Predicate, **options: str) -> list[int]:

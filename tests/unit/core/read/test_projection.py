@@ -16,12 +16,11 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.predicate import Comparison, IsNull
 from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, not_null, parse_atomic
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 INT, BIGINT, STRING = parse_atomic("INT"), parse_atomic("BIGINT"), parse_atomic("STRING")
 

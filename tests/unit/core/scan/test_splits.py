@@ -12,6 +12,7 @@ from paimon_spark.spec.manifest import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from tests.small_tables import option_keys
 from tests.unit.core import samples
 from tests.unit.core.samples import snapshot
 
@@ -20,7 +21,7 @@ P = samples.partition()
 
 
 def pk(**options: str) -> Table:
-    return samples.table({"bucket": "1"} | {k.replace("_", "-"): v for k, v in options.items()}, keys=["k"])
+    return samples.table({"bucket": "1"} | option_keys(options), keys=["k"])
 
 
 def plan(

@@ -16,17 +16,17 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import EngineError, OptionError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 MB = 1 << 20
 
 
 def keyed(tmp_path: Path, **options: str) -> Table:
-    given = {"bucket": "1", "write-only": "true"} | {k.replace("_", "-"): v for k, v in options.items()}
+    given = {"bucket": "1", "write-only": "true"} | option_keys(options)
     return new_table(
         {"k": "INT", "v": "STRING"},
         primary_key=("k",),

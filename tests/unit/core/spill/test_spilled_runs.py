@@ -17,10 +17,10 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 
 MB = 1 << 20
 
@@ -77,7 +77,7 @@ def keyed(path: Path, **options: str) -> Table:
     return new_table(
         {"k": "INT", "v": "INT"},
         primary_key=("k",),
-        options={"bucket": "1", "write-only": "true"} | {k.replace("_", "-"): v for k, v in options.items()},
+        options={"bucket": "1", "write-only": "true"} | option_keys(options),
         file_io=LocalFileIO(),
         path=str(path / "db.db" / "t"),
     )

@@ -16,23 +16,13 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.testing.tables import new_table
+from tests.small_tables import crossing
 
 Row = tuple[int, int | None, str | None]
 """Key, value, partition."""
 Existing = dict[int, tuple[str | None, int]]
 """The partition and bucket of each key of the table."""
 INSERT, DELETE = int(RowKind.INSERT), int(RowKind.DELETE)
-
-
-def crossing(engine: str = "deduplicate", **options: str) -> Table:
-    given = {n.replace("__", ".").replace("_", "-"): v for n, v in options.items()}
-    return new_table(
-        {"k": "INT", "v": "INT", "p": "STRING"},
-        primary_key=["k"],
-        partition=["p"],
-        options={"merge-engine": engine, **given},
-    )
 
 
 def batches(existing: Existing, rows: list[tuple[Row, int]], size: int) -> list[pa.RecordBatch]:

@@ -10,12 +10,12 @@ import pytest
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
+from paimon_spark.testing.tables import read_arrow
 
 STAMP = parse_atomic("TIMESTAMP(6)")
 NANOS = parse_atomic("TIMESTAMP(9) WITH LOCAL TIME ZONE")

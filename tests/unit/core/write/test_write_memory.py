@@ -12,9 +12,8 @@ import pytest
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.engine.select import read_arrow
 from paimon_spark.fs.local import LocalFileIO
-from paimon_spark.testing.tables import new_table
+from paimon_spark.testing.tables import new_table, read_arrow
 
 BATCHES, ROWS, PARTITIONS = 24, 4096, 40
 BUDGET = 2 << 20
