@@ -41,6 +41,9 @@ _QUOTE = "== SQL"
 HELD = 10_000
 #: A single row wider than this is printed vertically.
 WIDE = 120
+_CHANGES = "op\t"
+"""The beginning of the header of a query in streaming mode; the lines after it are changes, which are printed at once."""
+_CHANGE = re.compile(r"(\+I|-U|\+U|-D)\t")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?%?|NULL")
 
 
@@ -76,7 +79,7 @@ def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -
     """Return the output of one statement as lines to print.
 
     `fetched` is the row count that the program reports. A statement without a result prints only a header. A result
-    with line breaks in its cells is printed unformatted, without its header.
+    with line breaks in its cells is printed unformatted, and a single cell with line breaks without its header.
     """
     if not lines or (fetched == 0 and lines[0] == _NO_ANSWER):
         return []
@@ -84,7 +87,7 @@ def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -
         return list(lines)
     rows = [line.split("\t") for line in lines]
     if len(rows) != fetched + 1 or len({len(row) for row in rows}) != 1:
-        return list(lines[1:])
+        return list(lines[1:] if fetched == 1 and len(rows[0]) == 1 else lines)
     table = table_lines(rows)
     if len(table[1]) <= WIDE:
         return table
@@ -106,6 +109,30 @@ def record_lines(names: Sequence[str], values: Sequence[str]) -> list[str]:
     """Return one row as lines, one per column."""
     width = max(map(len, names))
     return [f"{name.ljust(width)}  {value}" for name, value in zip(names, values, strict=True)]
+
+
+def is_header_of_changes(lines: Sequence[str]) -> bool:
+    """Return whether `lines` are the header of a query in streaming mode."""
+    return len(lines) == 1 and lines[0].startswith(_CHANGES)
+
+
+class LiveChanges:
+    """Prints the changes of a query in streaming mode as they arrive, header first, in columns that only widen."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._widths: list[int] = []
+        self.count = 0
+
+    def show(self, line: str) -> None:
+        """Print one line."""
+        cells = line.split("\t")
+        self._widths.extend(0 for _ in cells[len(self._widths) :])
+        for i, cell in enumerate(cells):
+            self._widths[i] = max(self._widths[i], len(cell))
+        self.count += _CHANGE.match(line) is not None
+        text = "  ".join(c.ljust(w) for c, w in zip(cells, self._widths, strict=False))
+        print(text.rstrip(), file=self._out, flush=True)
 
 
 class Renderer:
@@ -137,6 +164,7 @@ class Renderer:
         self._out = out
         self._err = err
         self._pending: list[str] = []
+        self._changes: LiveChanges | None = None
         self._plans = PlanFilter()
 
     def announce(self) -> None:
@@ -155,6 +183,15 @@ class Renderer:
             if _CANCELLED not in line:
                 print(line, file=self._err, flush=True)
         elif not line.startswith(_NOISE):
+            self._on_output(line)
+
+    def _on_output(self, line: str) -> None:
+        if self._changes is None and self._readable and _CHANGE.match(line) and is_header_of_changes(self._pending):
+            self._changes = LiveChanges(self._out)
+            self._changes.show(self._pending.pop())
+        if self._changes is not None and line != _NO_ANSWER:
+            self._changes.show(line)
+        else:
             self._pending.append(line)
 
     def on_progress(self, text: str) -> None:
@@ -184,9 +221,11 @@ class Renderer:
         for line in answer:
             print(line, file=self._out)
         count = f", {fetched} row{'' if fetched == 1 else 's'}" if answer else ""
-        if self._typed or answer or self._echo:
+        if self._changes is not None:
+            count = f", {self._changes.count} change{'' if self._changes.count == 1 else 's'}"
+        if self._typed or count or self._echo:
             print(self._styled(f"({seconds:.1f} s{count})", "2"), file=self._out, flush=True)
-        self._pending = []
+        self._pending, self._changes = [], None
         self._progress.on_end()
         self.announce()
 

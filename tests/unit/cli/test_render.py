@@ -33,6 +33,21 @@ def test_cells_with_line_breaks_are_shown_as_they_are() -> None:
     assert answer_lines(["plan", "== Physical Plan ==", "Scan", ""], 1) == ["== Physical Plan ==", "Scan", ""]
 
 
+def test_rows_with_line_breaks_are_complete() -> None:
+    assert answer_lines(["a\tb", "1\tx", "y", "2\tz"], 2) == ["a\tb", "1\tx", "y", "2\tz"]
+
+
+def test_changes_are_shown_as_they_arrive() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    renderer = Renderer(ScriptProgress(split_script("SELECT 1;")), out=out, err=err)
+    for line in ("op\tword\tcnt", "+I\tapple\t1", "+I\ttwo", "lines\t1", "+U\tapple\t20"):
+        renderer.on_line(line)
+    assert out.getvalue().splitlines() == ["op  word  cnt", "+I  apple  1", "+I  two", "lines  1", "+U     apple  20"]
+    renderer.on_line("Response code")
+    renderer.on_line("Time taken: 20.7 seconds")
+    assert out.getvalue().splitlines()[5:] == ["(20.7 s, 3 changes)"]
+
+
 def test_a_wide_single_row_is_shown_downwards() -> None:
     names = [f"a_long_column_name_{i}" for i in range(9)]
     lines = answer_lines(["\t".join(names), "\t".join("1" for _ in names)], 1)

@@ -4,7 +4,7 @@ import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 
 import scala.collection.mutable
 
-import org.apache.spark.sql.{DataFrame, Row, SparkSession}
+import org.apache.spark.sql.{AnalysisException, DataFrame, Row, SparkSession}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, ExprId, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
@@ -18,7 +18,8 @@ import org.apache.spark.sql.types.{StringType, StructType}
   * interrupted, or has shown so many rows, or for so long. A query of tables is answered anew at each of their
   * snapshots; one of an unbounded source is a streaming query. */
 case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends LeafRunnableCommand {
-  override val output: Seq[Attribute] = DataTypesBridge.attributes(
+  /** No columns in `spark-sql`, which gets the changes, and their header, as lines. */
+  override val output: Seq[Attribute] = if (ShownChanges.isLive) Nil else DataTypesBridge.attributes(
     new StructType(new StructType().add(StreamSelect.Op, StringType, nullable = false).fields ++ columns.fields))
   override def simpleString(maxFields: Int): String = "PaimonStreamSelect"
 
@@ -69,10 +70,15 @@ object StreamSelect {
   /** Returns the command for a query in streaming mode whose result may change. */
   def claim(session: SparkSession, text: String, parsed: Object): Object = parsed match {
     case plan: LogicalPlan if ClientKeys.isStreaming(session) && Opening.matcher(text).matches() && isQuery(plan) =>
-      val analyzed = session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed
-      if (analyzed.isStreaming || tables(analyzed).nonEmpty) StreamSelectCommand(plan, analyzed.schema) else parsed
+      analyzed(session, plan).filter(a => a.isStreaming || tables(a).nonEmpty)
+        .fold(parsed)(a => StreamSelectCommand(plan, a.schema))
     case _ => parsed
   }
+
+  /** None for a query that cannot be analyzed: Spark explains why, or binds its parameters first. */
+  private def analyzed(session: SparkSession, plan: LogicalPlan): Option[LogicalPlan] =
+    try Some(session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed).filter(_.resolved)
+    catch { case _: AnalysisException => None }
 
   private def isQuery(plan: LogicalPlan): Boolean =
     !plan.exists(p => p.isInstanceOf[InsertIntoStatement] || p.isInstanceOf[Command])
@@ -144,7 +150,8 @@ private class ShownChanges(session: SparkSession, schema: StructType) {
   private val limit = session.conf.getOption("spark.paimon.streaming-select.max-rows").map(text =>
     text.toLongOption.filter(_ > 0).getOrElse(throw new PaimonException(s"[INVALID_OPTION] The session option " +
       s"'paimon.streaming-select.max-rows' holds '$text'. Give a whole number above 0.", "INVALID_OPTION")))
-  private val live = sys.props.getOrElse("sun.java.command", "").contains("SparkSQLCLIDriver")
+  private val live = ShownChanges.isLive
+  if (live) println((StreamSelect.Op +: schema.fieldNames.toSeq).mkString("\t"))
   private val millis = session.conf.getOption("spark.paimon.streaming-select.timeout").map(ClientKeys.millis)
     .orElse(if (live || limit.nonEmpty) None else Some(ShownChanges.DefaultMillis))
   private val begun = System.nanoTime()
@@ -168,4 +175,5 @@ private class ShownChanges(session: SparkSession, schema: StructType) {
 
 private object ShownChanges {
   val DefaultMillis = 10000L
+  def isLive: Boolean = sys.props.getOrElse("sun.java.command", "").contains("SparkSQLCLIDriver")
 }
