@@ -46,7 +46,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A compaction that a session of Spark is to repeat while it runs: `CALL sys.compact` with these values."""
+    """A compaction that the Spark session repeats as long as it runs: `CALL sys.compact` with these arguments."""
 
     name: str
     table: str

@@ -166,8 +166,8 @@ class Renderer:
     def close(self, status: int) -> None:
         """Print the remaining lines, which are the error that ended the run, without its stack trace."""
         self._print_error()
-        if (told := self._progress.told(status)) is not None:
-            print(told, file=self._err, flush=True)
+        if (message := self._progress.failure_message(status)) is not None:
+            print(message, file=self._err, flush=True)
 
     def _print_error(self) -> None:
         for line in gist(self._pending) if self._typed else self._pending:
@@ -254,8 +254,8 @@ class Notes:
 
     def close(self, status: int) -> None:
         """Print which statement ended a failed run."""
-        if (told := self._progress.told(status)) is not None:
-            print(told, file=self._err, flush=True)
+        if (message := self._progress.failure_message(status)) is not None:
+            print(message, file=self._err, flush=True)
 
     def on_progress(self, text: str) -> None:
         """Print a progress bar, which overwrites its line; only on a terminal."""

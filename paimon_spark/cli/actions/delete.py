@@ -35,7 +35,7 @@ def delete_statement(request: Request) -> str:
 
 
 def answer_around(request: Request, choice: CatalogChoice, delete: Callable[[], object]) -> Answer:
-    """Run a delete and return its answer.
+    """Run a delete and return its result.
 
     Raises:
         PaimonError: there is no such table, or the delete failed.

@@ -1,4 +1,4 @@
-"""Procedures that no action of Paimon calls, as actions with the names of their parameters."""
+"""Procedures without an action in Paimon, as actions named after their parameters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, INSISTS, Action, O
 
 _TABLE = "table"
 LEFT_OUT = frozenset({"help", "running", "cancel"})
-"""Procedures that are no actions: CALLs are listed and ended in their own application."""
+"""Procedures without an action: CALLs are listed and cancelled within their own application."""
 
 
 def derived_actions() -> dict[str, Action]:
