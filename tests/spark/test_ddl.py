@@ -55,7 +55,9 @@ def test_create_table_like(spark: SparkSession) -> None:
 def test_create_table_like_with_names_of_three_parts(spark: SparkSession) -> None:
     catalog, database = rows(spark, "SELECT current_catalog(), current_database()")[0]
     spark.sql("CREATE TABLE a (id INT) TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')")
-    spark.sql(f"CREATE TABLE IF NOT EXISTS {catalog}.`{database}`.b LIKE {catalog}.{database}.a TBLPROPERTIES ('k'='v')")
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {catalog}.`{database}`.b LIKE {catalog}.{database}.a TBLPROPERTIES ('k'='v')"
+    )
     shown = dict(rows(spark, "SHOW TBLPROPERTIES b"))
     assert (shown["bucket"], shown["k"]) == ("2", "v")
     with pytest.raises(AnalysisException, match=r"PARSE_SYNTAX_ERROR"):
