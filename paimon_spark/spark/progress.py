@@ -1,4 +1,4 @@
-"""The progress of a CALL on the terminal of the program that the user started, if that asked for it."""
+"""The progress of a CALL on the terminal of the user's program, if the program enables it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SWITCH = "spark.paimon.progress"
 
 
 def progress_bar(conf: Mapping[str, str]) -> Callable[[int, int, str], None]:
-    """Return the reporter of a CALL: a bar where the session asks for it, else nothing."""
+    """Return the reporter of a CALL: a bar if the session enables it, else nothing."""
     return reporter(_say) if _wanted(conf) else no_progress
 
 
 @contextmanager
 def wiped_after_failure(conf: Mapping[str, str]) -> Iterator[None]:
-    """Remove the bar of a CALL that fails, so that its error stands on a line of its own."""
+    """Remove the bar of a CALL that fails, so that its error is on a separate line."""
     try:
         yield
     except Exception:

@@ -1,4 +1,4 @@
-"""Rows that say what they are: a column of texts becomes the kinds that writers take."""
+"""Row kinds of input rows: a column of texts is converted to the kinds of the writers."""
 
 from __future__ import annotations
 
