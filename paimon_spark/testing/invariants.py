@@ -103,7 +103,7 @@ def _foreign_names(table: Table, holder: ProtectingRef) -> Iterator[str]:
     if operation not in {None, *Operation}:
         yield f"its operation '{operation}' is none of Paimon's"
     if holder.kind is RefKind.CHANGELOG:
-        return  # it keeps the files of its changes, and not the index that its snapshot had
+        return  # it keeps the files of its changes, but not the index of its snapshot
     for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
         if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX):
             yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"

@@ -148,7 +148,7 @@ class _Run:
             if p.scenario.atomic and not unknown and not self._same(state, p.before):
                 self._complain("an error was reported, but it happened")
             if isinstance(error, CorruptTableError):
-                self._complain(f"a sound table is called corrupt: {error}")
+                self._complain(f"a valid table is reported as corrupt: {error}")
 
     def _retry(self) -> None:
         scenario = self.prepared.scenario

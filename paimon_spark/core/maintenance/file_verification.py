@@ -1,4 +1,4 @@
-"""Checks of single files against what the metadata says of them: footers, rows, deletion vectors."""
+"""Checks of single files against the metadata: footers, rows, deletion vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Defect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """A data file, and what its manifest entry says of it."""
+    """A data file with its manifest entry."""
 
     path: str
     size: Long
@@ -42,7 +42,7 @@ class FileCheck:
 
 @dataclass(frozen=True, slots=True)
 class VectorCheck:
-    """The deletion vector of a data file; `rows` is the row count of that file, None if it is not known."""
+    """The deletion vector of a data file; `rows` is the row count of that file, None if unknown."""
 
     path: str
     data_file: str

@@ -236,7 +236,7 @@ class TestMetadata:
 
     def test_a_missing_schema_of_a_snapshot(self, compacted: Place) -> None:
         (compacted.root / "schema" / "schema-0").rename(compacted.root / "schema" / "schema-1")
-        with pytest.raises(CorruptTableError, match="it says it is schema 0"):
+        with pytest.raises(CorruptTableError, match="its id is 0"):
             compacted.rows()
 
 
