@@ -16,7 +16,7 @@ MISSING_HINT = (
 )
 FAR_HINT = "The file is intact. Leave the column out, or read the table with Paimon itself."
 UNREADABLE_HINT = (
-    "Nothing says that the file is damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
+    "The file is not known to be damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
     "with Paimon itself."
 )
 DAMAGED_HINT = "Restore the file from a backup, or roll back to a snapshot that does not need it."
