@@ -126,7 +126,7 @@ class Compact:
     total. Earlier snapshots keep reading the old files until they expire. In a table that is already compact, no
     snapshot is created, and the status is `nothing to do`. A file that needs no merging moves to another level
     unchanged; if nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a
-    requested one, the status says so after a colon.
+    requested one, the status names it after a colon.
 
     With an `order_strategy`, one job sorts the rows of the selected partitions and rewrites all their files in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` is best for filters on
@@ -440,9 +440,9 @@ def _table_row(done: TableResult) -> tuple[Any, ...]:
     if done.result is None:
         return (f"failed: {done.error}", done.name, FAILED, *[None] * 7)
     total, status = done.result.total, _status(done.result)
-    said = status if done.error is None else f"failed: {done.error}"
+    outcome = status if done.error is None else f"failed: {done.error}"
     return (
-        *(said, done.name, status if done.error is None else FAILED),
+        *(outcome, done.name, status if done.error is None else FAILED),
         *(done.result.snapshot_before, done.result.snapshot_after),
         *(total.files_in, total.files_out, total.bytes_in, total.bytes_out, total.rows_out),
     )

@@ -22,7 +22,7 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def on_signal(said: str) -> Iterator[threading.Event]:
+def on_signal(message: str) -> Iterator[threading.Event]:
     """Yield a flag that the first signal sets, with a message; the second one ends the process."""
     flag = threading.Event()
 
@@ -30,7 +30,7 @@ def on_signal(said: str) -> Iterator[threading.Event]:
         flag.set()
         for each in _SIGNALS:
             signal.signal(each, signal.default_int_handler)
-        sys.stderr.write(f"\n{said}\n")
+        sys.stderr.write(f"\n{message}\n")
 
     if threading.current_thread() is not threading.main_thread():
         yield flag

@@ -67,9 +67,9 @@ def gist(lines: Sequence[str]) -> list[str]:
     """Return an error without its class and the quoted statement; other lines unchanged."""
     if not is_error(lines):
         return list(lines)
-    said = [line for line in lines if line.strip()]
-    said[0] = _CLASS.sub("", said[0])
-    return list(takewhile(lambda line: not line.startswith(_QUOTE), said))
+    shown = [line for line in lines if line.strip()]
+    shown[0] = _CLASS.sub("", shown[0])
+    return list(takewhile(lambda line: not line.startswith(_QUOTE), shown))
 
 
 def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -> list[str]:
@@ -306,10 +306,10 @@ def pass_on(process: subprocess.Popen[bytes], progress: ScriptProgress, out: Bin
             selector.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
         while selector.get_map():
             selector.select()
-            said = messages.arrived(selector)
+            lines = messages.arrived(selector)
             for line in rows.arrived(selector):
                 answers.on_line(line)
-            for line in said:
+            for line in lines:
                 notes.on_line(line)
     answers.close()
     status = process.wait()

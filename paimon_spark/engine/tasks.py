@@ -111,8 +111,8 @@ def _compact_guarded(payload: str) -> str:
         try:
             outcomes.append(TaskOutcome(number, units, _compact(inner)))
         except Exception as error:  # noqa: BLE001 - reported in the result: the buckets of other tables continue
-            told = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
-            outcomes.append(TaskOutcome(number, units, error=told))
+            message = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
+            outcomes.append(TaskOutcome(number, units, error=message))
     return _OUTCOMES.encode(outcomes)
 
 
@@ -244,7 +244,7 @@ def _copy(payload: str) -> str:
         size = copy_file(source, file.path, target, file.new_path)
         if size != file.size:
             raise CorruptTableError(
-                f"The file {file.path} has {size} bytes; the table's metadata says {file.size}.",
+                f"The file {file.path} has {size} bytes; the table's metadata records {file.size}.",
                 hint="Restore the file from a backup, or roll the table back to a snapshot that does not need it.",
             )
         copied += size

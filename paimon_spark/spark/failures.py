@@ -48,13 +48,13 @@ def clear_failure(error: Exception) -> Exception:
         )
     java = _in_jvm(error)
     if java is not None:
-        told = jvm_frames().failure(java)
-        return _named(**json.loads(told)) if told else error
+        failure = jvm_frames().failure(java)
+        return _named(**json.loads(failure)) if failure else error
     text = str(error)
     found = _RAISED.findall(text)
     if found:
-        name, code, said = found[-1]
-        return _named(name, code, said)
+        name, code, text = found[-1]
+        return _named(name, code, text)
     absent = _ABSENT.search(text)
     if absent is not None:
         return _without_module(absent[1])

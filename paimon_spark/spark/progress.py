@@ -14,7 +14,7 @@ SWITCH = "spark.paimon.progress"
 
 def progress_bar(conf: Mapping[str, str]) -> Callable[[int, int, str], None]:
     """Return the reporter of a CALL: a bar if the session enables it, else nothing."""
-    return reporter(_say) if _wanted(conf) else no_progress
+    return reporter(_write) if _wanted(conf) else no_progress
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def wiped_after_failure(conf: Mapping[str, str]) -> Iterator[None]:
         yield
     except Exception:
         if _wanted(conf):
-            _say(wiped_line())
+            _write(wiped_line())
         raise
 
 
@@ -32,5 +32,5 @@ def _wanted(conf: Mapping[str, str]) -> bool:
     return conf.get(SWITCH, "false").lower() == "true"
 
 
-def _say(text: str) -> None:
-    jvm_frames().say(text)
+def _write(text: str) -> None:
+    jvm_frames().printToTerminal(text)

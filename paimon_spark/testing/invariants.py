@@ -115,7 +115,7 @@ def _faults(table: Table, holder: ProtectingRef) -> Iterator[str]:
     yield from _file_faults(table, entries)
     rows = sum(e.file.row_count for e in entries)
     if rows != holder.snapshot.total_record_count:
-        yield f"says {holder.snapshot.total_record_count} rows, its files have {rows}"
+        yield f"records {holder.snapshot.total_record_count} rows, its files have {rows}"
     if table.is_primary_key_table:
         yield from _level_faults(table, entries)
     names = {e.file.file_name for e in entries}

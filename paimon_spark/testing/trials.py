@@ -124,8 +124,8 @@ class _Run:
             self._retry()
         except PaimonError as e:
             self._complain(f"the table cannot be read any more: {e}")
-        told = None if error is None else f"{type(error).__name__}: {error}"
-        return Trial(self.schedule.fired, told, tuple(self.complaints))
+        message = None if error is None else f"{type(error).__name__}: {error}"
+        return Trial(self.schedule.fired, message, tuple(self.complaints))
 
     def _act(self) -> Exception | None:
         clear_cache()

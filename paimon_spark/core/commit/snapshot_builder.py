@@ -119,9 +119,9 @@ def _free_row_id(store: ManifestStore, base: Snapshot) -> int:
     """Return the first free row id if a release without row tracking has omitted it from its snapshots."""
     snapshots = store.table.snapshots
     older = (snapshots.find(i) for i in sorted(snapshots.ids(), reverse=True) if i < base.id)
-    told = next((s.next_row_id for s in older if s is not None and s.next_row_id is not None), 0)
+    recorded = next((s.next_row_id for s in older if s is not None and s.next_row_id is not None), 0)
     live = live_entries(store, store.data_manifests(base))
-    return max([told, *(e.file.first_row_id + e.file.row_count for e in live if e.file.first_row_id is not None)])
+    return max([recorded, *(e.file.first_row_id + e.file.row_count for e in live if e.file.first_row_id is not None)])
 
 
 def _base_manifests(store: ManifestStore, base: Snapshot, change: Change) -> list[ManifestFileMeta]:

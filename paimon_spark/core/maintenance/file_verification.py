@@ -74,7 +74,9 @@ def check_data_files(table: Table, checks: Iterable[FileCheck], *, decode: bool)
             yield Fault(check.path, Defect.UNREADABLE, str(e))
         else:
             if rows != check.rows:
-                yield Fault(check.path, Defect.WRONG_ROW_COUNT, f"it has {rows} rows, its manifest says {check.rows}")
+                yield Fault(
+                    check.path, Defect.WRONG_ROW_COUNT, f"it has {rows} rows, its manifest records {check.rows}"
+                )
 
 
 def _rows(table: Table, schemas: FileSchemas, check: FileCheck, *, decode: bool) -> int:
@@ -100,7 +102,7 @@ def check_vectors(table: Table, checks: Iterable[VectorCheck]) -> Iterator[Fault
             yield Fault(
                 check.path,
                 Defect.WRONG_VECTOR,
-                f"the vector of {check.data_file} marks {len(bitmap)} rows, its index manifest says "
+                f"the vector of {check.data_file} marks {len(bitmap)} rows, its index manifest records "
                 f"{check.cardinality}",
             )
         if check.rows is not None and bitmap and bitmap.max() >= check.rows:

@@ -71,7 +71,7 @@ def _index(file_io: FileIO, file: DataFileMeta, path: str) -> BlobIndex:
     index = read_index(file_io, path, file.file_size)
     if len(index.lengths) != file.row_count:
         raise CorruptTableError(
-            f"The BLOB file {path} has {len(index.lengths)} rows, but its manifest says {file.row_count}.",
+            f"The BLOB file {path} has {len(index.lengths)} rows, but its manifest records {file.row_count}.",
             hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
         )
     return index

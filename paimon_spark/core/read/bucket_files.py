@@ -206,7 +206,7 @@ class BucketFiles:
             count = reader.row_count
             reader.close()
             raise CorruptTableError(
-                f"The data file {path} has {count} rows, but its manifest says {file.row_count}.",
+                f"The data file {path} has {count} rows, but its manifest records {file.row_count}.",
                 hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                 kind=ErrorKind.CORRUPT_DATA_FILE,
             )

@@ -1,6 +1,6 @@
 """A hardened reader of Avro's container format: all declared sizes and counts are validated before use.
 
-The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values as often as a count says,
+The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values by a declared count,
 and follows recursive schemas to any depth. This module rewrites a file as an uncompressed container with a finite
 schema and validated counts and lengths.
 """

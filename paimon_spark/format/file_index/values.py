@@ -42,7 +42,7 @@ _MILLIS, _MICROS = 3, 6
 class Literal:
     """The codes that values equal to a literal may have.
 
-    `exact` says whether all values with a code between them are equal to the literal.
+    `exact` is true if all values with a code between them are equal to the literal.
     """
 
     low: Code

@@ -271,7 +271,7 @@ class TestDataFiles:
         live = next(compacted.root / "bucket-0" / f.file_name for f in split.files if f.row_count == 2)
         other = next(p for p in compacted.root.glob("bucket-0/data-*") if p.stat().st_size and self._rows(p) == 3)
         live.write_bytes(other.read_bytes())
-        with pytest.raises(CorruptTableError, match="has 3 rows, but its manifest says 2") as failed:
+        with pytest.raises(CorruptTableError, match="has 3 rows, but its manifest records 2") as failed:
             compacted.rows()
         assert_told(failed, live, ErrorKind.CORRUPT_DATA_FILE)
 

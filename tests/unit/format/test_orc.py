@@ -139,7 +139,7 @@ def test_a_compression_that_nobody_unpacks_here_is_no_damage() -> None:
     store.write(PATH, bytes(data))
     with pytest.raises(UnsupportedError, match="The file is not known to be damaged"):
         list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=len(data)))
-    with pytest.raises(CorruptTableError, match="its manifest says 7"):
+    with pytest.raises(CorruptTableError, match="its manifest records 7"):
         list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=7))
 
 

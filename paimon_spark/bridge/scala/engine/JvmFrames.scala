@@ -158,7 +158,7 @@ class JvmFrames {
   }
 
   /** A line on the terminal of the program that the user started. */
-  def say(text: String): Unit = { System.err.print(text); System.err.flush() }
+  def printToTerminal(text: String): Unit = { System.err.print(text); System.err.flush() }
 }
 
 object JvmFrames {
