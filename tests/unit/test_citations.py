@@ -1,4 +1,4 @@
-"""Sources cite the pages of the format: each citation names a page, and a section or rule that stands there."""
+"""Sources cite the pages of the format: each citation names a page, and a section or rule of it."""
 
 from __future__ import annotations
 

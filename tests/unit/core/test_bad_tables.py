@@ -1,4 +1,4 @@
-"""Damaged tables: whatever is wrong is told with the file's name and a way out, and no wrong row is ever returned."""
+"""Damaged tables: errors name the file and a remedy, and no wrong row is ever returned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OPTIONS hints become the clause that Spark knows, where they stand."""
+"""OPTIONS hints are rewritten in place to Spark's clause."""
 
 from __future__ import annotations
 

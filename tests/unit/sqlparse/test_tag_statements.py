@@ -1,4 +1,4 @@
-"""Statements over tags: which texts are claimed, and what they say."""
+"""Tag statements: recognized texts, and their parsed form."""
 
 from __future__ import annotations
 
