@@ -193,7 +193,7 @@ def _check_format(source: SourceTable) -> None:
         raise UnsupportedError(
             f"Table {source.name} has files of the format '{source.format}'; only {' and '.join(FORMATS)} can be "
             "migrated.",
-            hint="Use CREATE TABLE … AS SELECT, which writes the rows anew.",
+            hint="Use CREATE TABLE … AS SELECT, which rewrites the rows.",
         )
 
 

@@ -14,7 +14,7 @@ SWITCH = "spark.paimon.progress"
 
 def progress_bar(conf: Mapping[str, str]) -> Callable[[int, int, str], None]:
     """Return the reporter of a CALL: a bar if the session enables it, else nothing."""
-    return reporter(_write) if _wanted(conf) else no_progress
+    return reporter(_write) if _is_enabled(conf) else no_progress
 
 
 @contextmanager
@@ -23,12 +23,12 @@ def wiped_after_failure(conf: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except Exception:
-        if _wanted(conf):
+        if _is_enabled(conf):
             _write(wiped_line())
         raise
 
 
-def _wanted(conf: Mapping[str, str]) -> bool:
+def _is_enabled(conf: Mapping[str, str]) -> bool:
     return conf.get(SWITCH, "false").lower() == "true"
 
 

@@ -99,7 +99,7 @@ def table_exists(request: Request) -> Json:
         return {"exists": args["name"] in global_tables()}
     catalog = catalog_of(request.envelope.catalog)
     try:
-        identifier = _wanted(args)
+        identifier = _requested(args)
     except NotFoundError:
         return {"exists": False}
     known = catalog.table_exists(identifier) or bool(args.get("views") and catalog.find_view(identifier))
@@ -111,7 +111,7 @@ def load_table(request: Request) -> Json:
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return describe_global(request.envelope, args["name"])
-    identifier, options = split_branch(_wanted(args), args.get("options") or {})
+    identifier, options = split_branch(_requested(args), args.get("options") or {})
     _require_database(request, identifier)
     writes = bool(args.get("writes"))
     try:
@@ -130,7 +130,7 @@ def load_table(request: Request) -> Json:
     return described(request.envelope, table, token)
 
 
-def _wanted(args: Mapping[str, Any]) -> Identifier:
+def _requested(args: Mapping[str, Any]) -> Identifier:
     """Return the name of the table to load.
 
     For a name that no table can have, no table is found, and Spark then tries its other meanings: in

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paimon_spark.calls.procedure import Param, ParamType, Procedure
 from paimon_spark.calls.registry import installed_registry
 from paimon_spark.cli.actions.arguments import spelled
-from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
+from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, NEED_YES, Action, Option, Target
 
 _TABLE = "table"
 LEFT_OUT = frozenset({"help", "running", "cancel"})
@@ -29,7 +29,7 @@ def derived(procedure: Procedure) -> Action:
         options,
         target,
         destroys=DESTROYS.get(procedure.name, ""),
-        insists=procedure.name in INSISTS,
+        needs_yes=procedure.name in NEED_YES,
     )
 
 

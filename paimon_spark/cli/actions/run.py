@@ -42,7 +42,7 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
             print(help_text(action))
             return DONE
         request = request_of(given)
-        _insist(request, asks=run_on_spark is None)
+        _check_allowed(request, interactive=run_on_spark is None)
     except UsageError as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
@@ -134,19 +134,19 @@ def _launch(request: Request, name: str, words: Sequence[str]) -> int:
     return status
 
 
-def _insist(request: Request, *, asks: bool) -> None:
+def _check_allowed(request: Request, *, interactive: bool) -> None:
     """Reject actions that need ``--yes`` where no terminal can confirm, and actions that cannot run on Spark.
 
     Raises:
         UsageError: ``--yes`` is missing, or the action goes on until it is stopped and is to run on Spark.
     """
     action = request.action
-    if request.streams and (request.on_spark or not asks):
+    if request.streams and (request.on_spark or not interactive):
         raise request.given.wrong(
             f"{action.name} --streaming runs in this process, without Spark.",
             "In a long-running session, CALL sys.compact(table => …, streaming => true) starts the same as a job.",
         )
-    if action.insists and not (request.given.flag("yes") or request.dry_run or (asks and _is_terminal())):
+    if action.needs_yes and not (request.given.flag("yes") or request.dry_run or (interactive and _is_terminal())):
         raise request.given.wrong(f"{action.name} destroys {action.destroys}.", "Give --yes.")
 
 

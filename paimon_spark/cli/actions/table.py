@@ -70,7 +70,7 @@ class Action:
         target: how the table reaches the procedure.
         table: the procedure's parameter of the table.
         destroys: what it destroys, for the question on a terminal; empty if nothing.
-        insists: whether it needs ``--yes`` without a terminal.
+        needs_yes: whether it needs ``--yes`` without a terminal.
         on_spark: whether it always runs on Spark.
         spark_options: the options that need Spark.
         family: the entry point that has the procedure, for a quick start; if empty, all are loaded.
@@ -82,7 +82,7 @@ class Action:
     target: Target = Target.TABLE
     table: str = "table"
     destroys: str = ""
-    insists: bool = False
+    needs_yes: bool = False
     on_spark: bool = False
     spark_options: tuple[str, ...] = ()
     family: str = ""
@@ -388,7 +388,7 @@ DESTROYS: Mapping[str, str] = {
     "undo": "the snapshots since a purge, if it undoes one",
 }
 """What the actions that Paimon lacks destroy."""
-INSISTS = frozenset({"purge_files"})
+NEED_YES = frozenset({"purge_files"})
 """Those of them that need ``--yes`` without a terminal."""
 
 CAPTURES: Mapping[str, Refusal] = {

@@ -228,7 +228,7 @@ class _Commits:
     def _added(self, meta: ManifestFileMeta, *, replaces: bool) -> list[ManifestEntry]:
         manifest = self._store.open(meta)
         columns = manifest.entry_columns()
-        rows = np.flatnonzero(self._pruner.wants(columns))
+        rows = np.flatnonzero(self._pruner.selected(columns))
         if replaces:
             rows = rows[columns.kind[rows] == FileKind.ADD]
         if (columns.bucket == POSTPONE_BUCKET).any():

@@ -172,7 +172,7 @@ class EntryPruner:
         """Return whether a manifest may have selected entries."""
         return _manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
 
-    def wants(self, columns: EntryColumns) -> Mask:
+    def selected(self, columns: EntryColumns) -> Mask:
         """Return which entries may be selected, by their columns."""
         wanted: Mask = columns.bucket >= 0
         if self.prunes_partitions:

@@ -152,7 +152,7 @@ def _selected(
 ) -> Iterator[SelectedEntries]:
     """Yield the selected live entries, as many as suffice."""
     rows = 0
-    for found in select_live(manifests.store, manifests.near, pruner.wants, seen):
+    for found in select_live(manifests.store, manifests.near, pruner.selected, seen):
         some = _enough(found.columns, found.rows, None if enough is None else enough - rows)
         yield SelectedEntries(found.manifest, found.columns, some)
         rows += int(found.columns.rows[some].sum(dtype=np.int64))
@@ -175,7 +175,7 @@ def _entries(manifests: _Manifests, pruner: EntryPruner, enough: int | None = No
     if live is not None:
         columns = live.entry_columns()
         seen.add(columns, columns.kind == FileKind.ADD)
-        entries = list(live.entries(_enough(columns, np.flatnonzero(pruner.wants(columns)), enough)))
+        entries = list(live.entries(_enough(columns, np.flatnonzero(pruner.selected(columns)), enough)))
     else:
         found = _selected(manifests, pruner, seen, enough)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]

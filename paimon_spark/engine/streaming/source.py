@@ -221,7 +221,9 @@ class StreamSource:
     def _last_together(self, position: int, newest: int) -> int:
         """Return the last snapshot whose changes share a micro-batch with those before `position`."""
         ids = range(position, newest + 1) if self._ordered else ()
-        return next((i - 1 for i in ids if self._found(i, newest).commit_kind is CommitKind.OVERWRITE), newest)
+        return next(
+            (i - 1 for i in ids if self._snapshot_or_changelog(i, newest).commit_kind is CommitKind.OVERWRITE), newest
+        )
 
     @property
     def _ordered(self) -> bool:
@@ -259,7 +261,7 @@ class StreamSource:
         """Return the splits of a state that may have matching rows. Positions count all of its splits."""
         if not splits:
             return splits
-        snapshot = self._found(start.snapshot_id, start.snapshot_id)
+        snapshot = self._snapshot_or_changelog(start.snapshot_id, start.snapshot_id)
         found = scan_buckets(
             self._state_table,
             snapshot,
@@ -276,7 +278,7 @@ class StreamSource:
         names = {
             f.file_name
             for snapshot_id in {s.snapshot_id for s in splits if s.difference is None}
-            for s in self._change_splits(self._found(snapshot_id, snapshot_id), predicate)
+            for s in self._change_splits(self._snapshot_or_changelog(snapshot_id, snapshot_id), predicate)
             for f in s.files
         }
         return [s for s in splits if s.difference is not None or any(f.file_name in names for f in s.files)]
@@ -305,13 +307,13 @@ class StreamSource:
         """Yield the splits after a position, up to the changes of a snapshot."""
         position = start
         if start.scan_snapshot:
-            snapshot = self._found(start.snapshot_id, newest)
+            snapshot = self._snapshot_or_changelog(start.snapshot_id, newest)
             share = _STATE if self._ordered else _CHANGES
             yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
             position = _following(snapshot)
         share = _CHANGES
         for snapshot_id in range(position.snapshot_id, newest + 1):
-            snapshot = self._found(snapshot_id, newest)
+            snapshot = self._snapshot_or_changelog(snapshot_id, newest)
             overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
             alone = self._overwrites and overwrite
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
@@ -321,7 +323,7 @@ class StreamSource:
             share += int(alone)
             position = _following(snapshot)
 
-    def _found(self, snapshot_id: int, newest: int) -> Snapshot:
+    def _snapshot_or_changelog(self, snapshot_id: int, newest: int) -> Snapshot:
         """Return a snapshot, or the changelog that outlives it."""
         table = self.table
         found = table.snapshots.find(snapshot_id) or RefStore.of(table).find_changelog(snapshot_id)
@@ -330,8 +332,8 @@ class StreamSource:
         raise NotFoundError(
             f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
             f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
-            hint="Start with a new checkpoint, which reads the table anew by default, or from a snapshot that is left "
-            "with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
+            hint="Start with a new checkpoint, which reads the whole table again by default, or from an existing "
+            "snapshot with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
             "'snapshot.time-retained' of the table.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
@@ -353,7 +355,7 @@ class StreamSource:
 
         Changes of a key in other splits of the same batch would have no order relative to those of the difference.
         """
-        before = self._found(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
+        before = self._snapshot_or_changelog(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
         wanted = ChangeFilter(buckets=self._buckets)
         splits, _ = plan_changes(self.table.with_options(_SMALLEST), StateRange(before, snapshot), wanted)
         return sorted(splits, key=lambda s: (s.partition, s.bucket))
@@ -408,7 +410,7 @@ class StreamSource:
     # ---- checks of changes to the table
 
     def _after(self, snapshot_id: int) -> StreamOffset:
-        return _following(self._found(snapshot_id, snapshot_id))
+        return _following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
 
     def _check_start(self, start: StreamOffset) -> None:
         """Check that the newest snapshot that was read still belongs to the table, unless it has expired."""
@@ -421,8 +423,8 @@ class StreamSource:
             return
         raise NotFoundError(
             f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
-            f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
-            hint="Start with a new checkpoint, which reads the table anew by default.",
+            f"one of the table; the newest one is {newest}. The table was rolled back or created again.",
+            hint="Start with a new checkpoint, which reads the whole table again by default.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 
