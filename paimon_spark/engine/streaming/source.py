@@ -333,7 +333,8 @@ class StreamSource:
             f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
             f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
             hint="Start with a new checkpoint, which reads the table again by default, or from an existing "
-            "snapshot with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
+            "snapshot with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a "
+            "longer "
             "'snapshot.time-retained' of the table.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
