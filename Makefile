@@ -93,7 +93,7 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import contracts, size limits
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -p no:cacheprovider tests/unit/test_house.py
 
-format: $(VENV)/.test  ## Let ruff format and mend what it can
+format: $(VENV)/.test  ## Format the code, and apply the fixes of ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 

@@ -21,8 +21,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The message names the line and the column.",
     ),
     ErrorKind.SCHEMA_INVALID: (
-        "A table cannot be created or changed as asked: a key column that does not exist, a bucket key on a map …",
-        "Change the definition as the message says.",
+        "A table cannot be created or changed in this way: a key column that does not exist, a bucket key on a map …",
+        "Change the definition as the message describes.",
     ),
     ErrorKind.TYPE_MISMATCH: (
         "A value or a column has a type that cannot be cast to the required one.",
@@ -48,7 +48,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ),
     ErrorKind.COLUMN_NOT_FOUND: ("The table has no such column.", "`DESCRIBE <table>` lists the columns."),
     ErrorKind.PROCEDURE_NOT_FOUND: (
-        "There is no such procedure, or Apache Paimon has it and this release does not; the message says which.",
+        "There is no such procedure, or it exists in Apache Paimon but not in this release; the message states which.",
         "`CALL sys.help()` lists all of them.",
     ),
     ErrorKind.SNAPSHOT_NOT_FOUND: (
@@ -133,7 +133,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ErrorKind.VALUE_NOT_STORABLE: (
         "A value fits its column, but the table's file format cannot store it so that every reader reads it back "
         "unchanged: fractions of a millisecond in the last second before 1970 in ORC.",
-        "Change the value as the message says, or change the table's `file.format`. Nothing was committed.",
+        "Change the value as the message describes, or change the table's `file.format`. Nothing was committed.",
     ),
     ErrorKind.ENGINE_FAILED: (
         "The Python engine process exited or failed unexpectedly.",
@@ -167,7 +167,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ErrorKind.UNDO_IMPOSSIBLE: (
         "The run cannot be undone, because the table has changed since: a snapshot id, tag or branch is used again, or "
         "files that the run needs are in another run or deleted. The table was not changed.",
-        "The message says what to do first: undo a later run, roll back, or rename or delete what is in the way.",
+        "The message names the first step: undo a later run, roll back, or rename or delete what is in the way.",
     ),
     ErrorKind.RETRACT_NOT_SUPPORTED: (
         "A `-U` or `-D` is merged with other rows of its key, but the engine or a function cannot take it back.",

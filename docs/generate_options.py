@@ -28,8 +28,8 @@ From the lowest to the highest precedence, for one table:
 4. options of the statement: `/*+ OPTIONS('<key>' = '<value>', …) */` or `WITH ('<key>' = '<value>', …)` right after
    the name of a table, `.option(key, value)` of a DataFrame reader or writer, `options` of a CALL.
 
-The guide's spelling works too: `SET 'paimon.<catalog>.<database>.<table>.<key>' = '<value>'` sets the same option
-as `SET spark.paimon.…`. `RESET` accepts both spellings.
+The spelling of Paimon's guide works too: `SET 'paimon.<catalog>.<database>.<table>.<key>' = '<value>'` sets the same
+option as `SET spark.paimon.…`. `RESET` accepts both spellings.
 
 ```sql
 SET 'paimon.*.default.T.scan.timestamp-millis' = '1697018249000';

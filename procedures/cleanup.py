@@ -74,7 +74,8 @@ class _Cleaning:
 class RemoveOrphanFiles:
     """Delete files left by crashed jobs, rollbacks and dropped branches, and directories that are then empty.
 
-    Files that a snapshot, tag or long-lived changelog of the table or of any of its branches references are kept; the
+    Files that a snapshot, tag or long-lived changelog of the table or of any of its branches references are kept, and
+    so are those that an undo of a rollback or of `delete_branch` needs, as long as its run is in the trash. The
     references are checked again right before the deletion. If any of this metadata cannot be read, nothing is deleted.
     Only manifests, index files, statistics, bucket directories and stray files beside snapshots are examined. Files in
     other directories, schemas, consumers and the targets of links are never deleted. Files of running jobs are

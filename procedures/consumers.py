@@ -39,7 +39,7 @@ class _Reset:
         Param(
             "next_snapshot_id",
             ParamType.BIGINT,
-            "The snapshot to read next; it must exist.",
+            "The snapshot to read next; it or its long-lived changelog must exist.",
             default="the consumer is deleted",
             aliases=("nextSnapshotId",),
         ),

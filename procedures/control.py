@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import HELP_COLUMNS
@@ -11,6 +9,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
 from paimon_spark.calls.running import CALLS
+from paimon_spark.spec.rows import Timestamp
 
 _DOCS = {
     "kind": "procedure, form, argument, result or example",
@@ -29,7 +28,7 @@ _DOCS = {
     ),
     columns=tuple(Column(name, kind, _DOCS[name]) for name, kind in HELP_COLUMNS),
     example="CALL sys.help('compact');",
-    reports=False,
+    read_only=True,
 )
 class Help:
     """List all procedures with a summary, or describe one: forms, arguments, result columns and an example."""
@@ -55,12 +54,12 @@ class Help:
         Column("procedure", "string", "name of the procedure", nullable=False),
         Column("table", "string", "table or database that the CALL names"),
         Column("user", "string", "the user who runs it"),
-        Column("started", "string", "start, in the time zone of the session", nullable=False),
+        Column("started_at", "timestamp", "when it began", nullable=False),
         Column("duration_ms", "bigint", "milliseconds since the start", nullable=False),
         Column("progress", "string", "finished and total tasks, rate and remaining time; NULL if unknown"),
     ),
     example="CALL sys.running();",
-    reports=False,
+    read_only=True,
 )
 class Running:
     """List the CALLs of all sessions of this Spark application, oldest first.
@@ -84,7 +83,7 @@ class Running:
                 call.procedure,
                 call.table,
                 call.user or None,
-                datetime.fromtimestamp(call.started_ms / 1000, ctx.zone).strftime("%Y-%m-%d %H:%M:%S"),
+                Timestamp(call.started_ms),
                 max(now - call.started_ms, 0),
                 call.progress,
             )

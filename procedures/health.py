@@ -1,4 +1,4 @@
-"""Procedures that examine tables: doctor and verify; and maintain, which mends what doctor finds."""
+"""Procedures that examine tables: doctor and verify; and maintain, which fixes what doctor finds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
 from paimon_spark.engine.health.maintain import (
     Job,
+    Measure,
     Outcome,
-    Remedy,
     Status,
     by_gain,
     left_over,
@@ -51,7 +51,7 @@ class _Examination:
 
 @procedure(
     name="doctor",
-    summary="Report what is wrong with a table, what that costs, and the statement that mends it.",
+    summary="Report what is wrong with a table, what that costs, and the statement that fixes it.",
     params=(
         TABLES,
         Param(
@@ -67,13 +67,13 @@ class _Examination:
         Column("severity", "string", "`error`, `warning` or `info`", nullable=False),
         Column("finding", "string", "code of the finding; see [Health](../health.md)", nullable=False),
         Column("found", "string", "what was found, with numbers", nullable=False),
-        Column("mend", "string", "statement that mends it; null where only a decision does"),
+        Column("remedy", "string", "statement that fixes it; null where only a decision does"),
         Column("gain_bytes", "bigint", "bytes that the statement frees, or that need not be read any more"),
         Column("gain_files", "bigint", "how many files fewer there are after it"),
         Column("estimated", "boolean", "whether the gain is an estimate"),
     ),
     example="CALL sys.doctor('default.T');",
-    reports=False,
+    read_only=True,
 )
 class Doctor:
     """Examine a table, or all tables of a database: one row per finding, the most urgent first.
@@ -146,7 +146,7 @@ class _Verification:
         Column("references", "int", "how many references need it"),
     ),
     example="CALL sys.verify('default.T', 'footers');",
-    reports=False,
+    read_only=True,
 )
 class Verify:
     """Verify a table with all its branches, or all tables of a database: one row per defect, none if it is sound.
@@ -188,7 +188,7 @@ def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth, limit: 
 
 @dataclass(frozen=True, slots=True)
 class _Maintenance:
-    """Jobs in order, findings that are not mended, and until when jobs are begun."""
+    """Jobs in order, findings that are not fixed, and until when jobs are begun."""
 
     jobs: tuple[Job, ...]
     left: tuple[Outcome, ...]
@@ -197,7 +197,7 @@ class _Maintenance:
 
 @procedure(
     name="maintain",
-    summary="Mend what doctor finds, the most gain first, until a time budget ends.",
+    summary="Fix what doctor finds, the most gain first, until a time budget ends.",
     params=(
         TABLES,
         Param(
@@ -210,13 +210,13 @@ class _Maintenance:
         Param(
             "actions",
             ParamType.STRING,
-            f"What may be done, separated by commas: {', '.join(f'`{r}`' for r in Remedy)}.",
+            f"What may be done, separated by commas: {', '.join(f'`{r}`' for r in Measure)}.",
             default="all of them",
         ),
     ),
     columns=(
         Column("table", "string", "the table", nullable=False),
-        Column("findings", "string", "codes of the findings that the statement mends", nullable=False),
+        Column("findings", "string", "codes of the findings that the statement fixes", nullable=False),
         Column("statement", "string", "the statement that was run, or that remains to be run"),
         Column("status", "string", "`done`, `partly done`, `nothing to do`, `failed` or `left`", nullable=False),
         Column("reason", "string", "why it failed or was left"),
@@ -230,7 +230,7 @@ class _Maintenance:
     reports=False,
 )
 class Maintain:
-    """Examine a table or all tables of a database, and run the statements that mend the findings.
+    """Examine a table or all tables of a database, and run the statements that fix the findings.
 
     Only what is safe is done: compaction of the buckets with findings, compaction of manifests, expiry of snapshots and
     tags by the options of the table, removal of orphans older than a day, which go to the trash, and deletion of runs
@@ -242,12 +242,12 @@ class Maintain:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Maintenance]:
         """Examine the tables and plan the jobs."""
         budget = _budget(args.optional_text("budget"))
-        allowed = _remedies(args.optional_text("actions"))
+        allowed = _measures(args.optional_text("actions"))
         jobs, left = list[Job](), list[Outcome]()
         tables = list(named_tables(ctx, args.text("table")))
         for number, (name, table) in enumerate(tables):
             ctx.progress(number, len(tables), f"examine {name}")
-            findings = examined(ctx, name, table, list_files=Remedy.REMOVE_ORPHAN_FILES in allowed)
+            findings = examined(ctx, name, table, list_files=Measure.REMOVE_ORPHAN_FILES in allowed)
             left += left_over(findings, allowed)
             if isinstance(table, Table):
                 jobs += plan_jobs(table, findings, allowed, ctx.runner, ctx.clock_millis())
@@ -259,7 +259,7 @@ class Maintain:
         work, outcomes = plan.payload, list[Outcome]()
         deadline = None if work.budget_ms is None else ctx.clock_millis() + work.budget_ms
         for number, job in enumerate(work.jobs):
-            ctx.progress(number, len(work.jobs), f"{job.remedy} {job.table.name}")
+            ctx.progress(number, len(work.jobs), f"{job.measure} {job.table.name}")
             outcomes.append(run_job(job, ctx.runner, ctx.clock_millis, deadline))
         rows = [tuple(_outcome_row(o)) for o in (*outcomes, *work.left)]
         changed = tuple(dict.fromkeys(o.table for o in outcomes if o.changed))
@@ -279,11 +279,11 @@ def _budget(given: str | None) -> int | None:
         raise ArgumentError(f"In the argument 'budget': {e.message}", hint=e.hint) from None
 
 
-def _remedies(given: str | None) -> frozenset[Remedy]:
+def _measures(given: str | None) -> frozenset[Measure]:
     names = [name.strip().lower() for name in (given or "").split(",") if name.strip()]
     for name in names:
-        if name not in set(Remedy):
+        if name not in set(Measure):
             raise ArgumentError(
-                f"actions contains '{name}'; the choices are {', '.join(Remedy)}.", hint=did_you_mean(name, Remedy)
+                f"actions contains '{name}'; the choices are {', '.join(Measure)}.", hint=did_you_mean(name, Measure)
             )
-    return frozenset(map(Remedy, names)) or frozenset(Remedy)
+    return frozenset(map(Measure, names)) or frozenset(Measure)

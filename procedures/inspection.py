@@ -61,7 +61,7 @@ class _History:
         Column("properties", "string", "properties that the writer attached to the snapshot"),
     ),
     example="CALL sys.history('default.T');",
-    reports=False,
+    read_only=True,
 )
 class History:
     """List the events of a table and all its branches, the oldest first.
@@ -138,7 +138,7 @@ _END = "a snapshot id, a tag, or a time (`2024-05-14 10:00:00`, session time zon
         Column("bytes", "bigint", "size of these files"),
     ),
     example="CALL sys.diff('default.T', '1', '5');",
-    reports=False,
+    read_only=True,
 )
 class Diff:
     """Compare the files, columns and options of two snapshots.
@@ -211,7 +211,7 @@ class _Why:
         Column("detail", "string", "the path, the statement, or the reason why the reference still exists"),
     ),
     example="CALL sys.why('default.T', 'data-8f64af95-29cc-4342-adea-5a8cf6a9f3f3-0.parquet');",
-    reports=False,
+    read_only=True,
 )
 class Why:
     """List what is known about a file of a table or of one of its branches.
@@ -263,7 +263,7 @@ class _Config:
         ),
     ),
     example="CALL sys.config('default.T');",
-    reports=False,
+    read_only=True,
 )
 class Config:
     """List the options of the catalog and the session, and with a table those that apply to statements on it.

@@ -139,7 +139,10 @@ class ReplaceTag:
     example="CALL sys.rename_tag('default.T', 'my_tag', 'release');",
 )
 class RenameTag:
-    """Rename a tag. The tag must exist, and no tag of the new name."""
+    """Rename a tag. The tag must exist, and no other tag of the new name.
+
+    A CALL that was interrupted may leave the same tag under both names; the same CALL deletes the old one then.
+    """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Creation]:
         """Check both names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
 from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
@@ -18,6 +17,7 @@ from paimon_spark.engine.trash import LAST, EmptyTrashPlan, ListedRun, execute_e
 from paimon_spark.engine.undo import UndoPlan, execute_undo, plan_undo
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.rows import Timestamp
 
 _Listed = tuple[str, ListedRun | MalformedRun | PaimonError]
 """The name of a table, and a run of its trash, or why the table cannot be read."""
@@ -31,7 +31,7 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
     columns=(
         Column("table", "string", "the table", nullable=False),
         Column("run", "string", "name of the run, for `sys.undo` and `sys.empty_trash`"),
-        Column("time", "string", "when the run began, in the session time zone"),
+        Column("time", "timestamp", "when the run began"),
         Column("procedure", "string", "the procedure"),
         Column("arguments", "string", "its arguments"),
         Column("user", "string", "user of the operating system that ran it"),
@@ -44,10 +44,10 @@ _RUN = "The run, as `sys.trash` lists it; `last` is the newest run of the table.
         ),
         Column("files", "bigint", "number of files"),
         Column("bytes", "bigint", "their size"),
-        Column("expires_at", "string", "when the retention ends, in the session time zone"),
+        Column("expires_at", "timestamp", "when the retention ends"),
     ),
     example="CALL sys.trash('default.T');",
-    reports=False,
+    read_only=True,
 )
 class Trash:
     """List the runs in the trash of a table and its branches, newest first.
@@ -73,32 +73,28 @@ class Trash:
 
     def execute(self, ctx: CallContext, plan: Plan[list[_Listed]]) -> Report:
         """Return the rows."""
-        return Report(result_rows=[_row(name, run, ctx.zone) for name, run in plan.payload])
+        return Report(result_rows=[_row(name, run) for name, run in plan.payload])
 
 
-def _row(name: str, listed: ListedRun | MalformedRun | PaimonError, zone: tzinfo) -> tuple[Any, ...]:
+def _row(name: str, listed: ListedRun | MalformedRun | PaimonError) -> tuple[Any, ...]:
     if isinstance(listed, PaimonError):
         return (name, *(None,) * 5, f"malformed: {listed.message}", *(None,) * 3)
     if isinstance(listed, MalformedRun):
-        time = _time(listed.time_millis, zone)
+        time = Timestamp(listed.time_millis)
         return (name, listed.run, time, *(None,) * 3, f"malformed: {listed.error.message}", *(None,) * 3)
     record = listed.record
     return (
         name,
         record.run,
-        _time(record.time_millis, zone),
+        Timestamp(record.time_millis),
         record.procedure,
         ", ".join(f"{name} => {_literal(value)}" for name, value in record.arguments.items()),
         record.user,
         str(record.state),
         listed.files,
         listed.bytes,
-        _time(listed.expires_millis, zone),
+        Timestamp(listed.expires_millis),
     )
-
-
-def _time(millis: int, zone: tzinfo) -> str:
-    return f"{datetime.fromtimestamp(millis / 1000, zone):%Y-%m-%d %H:%M:%S}"
 
 
 def _literal(value: object) -> str:
@@ -205,7 +201,11 @@ class _Emptying:
     example="CALL sys.empty_trash('default.T');",
 )
 class EmptyTrash:
-    """Delete the runs whose retention has ended, those from before a time, or one run. They cannot be restored."""
+    """Delete the runs whose retention has ended, those from before a time, or one run. They cannot be restored.
+
+    A run whose undo was interrupted is deleted only by its name: `undo` completes it. One whose deletion was
+    interrupted is deleted in any case.
+    """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Emptying]:
         """Select the runs."""
@@ -216,12 +216,12 @@ class EmptyTrash:
     def execute(self, ctx: CallContext, plan: Plan[_Emptying]) -> Report:
         """Delete them."""
         work = plan.payload
-        execute_empty(work.table, work.plan)
+        deleted = execute_empty(work.table, work.plan)
         return Report(
-            result_rows=[(len(work.plan.runs),)],
-            status=DONE if work.plan.runs else NOTHING_TO_DO,
+            result_rows=[(len(deleted),)],
+            status=DONE if deleted else NOTHING_TO_DO,
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
-            files_in=sum(r.files for r in work.plan.runs),
-            bytes_in=sum(r.bytes for r in work.plan.runs),
+            files_in=sum(r.files for r in deleted),
+            bytes_in=sum(r.bytes for r in deleted),
         )

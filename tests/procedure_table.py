@@ -18,7 +18,6 @@ from tests.unit.procedures.calling import REGISTRY
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "procedures" / "tested.md"
 _YES, _NO = "yes", "no"
-_KILLED = {"rename_tag": "yes; the tag may keep both names"}
 _HEAD = """# How procedures are tested
 
 Each procedure runs in several ways. `python -m tests.procedure_table` writes this page from the lists that the tests use.
@@ -54,7 +53,7 @@ def _row(procedure: Procedure) -> str:
     planned = _YES if name in KILLED else _NO
     disturbed = _YES if name in DISTURBED else ELSEWHERE[name].partition(":")[0]
     beside = "alone" if name in ALONE else _YES if name in DISTURBED else _NO
-    killed = _KILLED.get(name, _YES) if name in KILLED else UNKILLED[name].partition(":")[0]
+    killed = _YES if name in KILLED else UNKILLED[name].partition(":")[0]
     cells = (f"[`{name}`]({name}.md)", position, by_name, planned, planned, disturbed, beside, killed)
     return f"| {' | '.join(cells)} |"
 

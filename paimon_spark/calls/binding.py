@@ -30,7 +30,7 @@ def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tu
         ArgumentError: the arguments do not fit the procedure; the hint holds the signature.
     """
     if positional and named:
-        wants_plan = any(name.lower() == DRY_RUN for name, _ in named) and not procedure.has_own_dry_run
+        wants_plan = any(name.lower() == DRY_RUN for name, _ in named) and _can_plan(procedure)
         hint = _PLAN_HINT if wants_plan else "Give all arguments by position, or all by name."
         raise _error(procedure, "mixes positional and named arguments", hint)
     if named:
@@ -43,6 +43,11 @@ def bind(procedure: Procedure, positional: Sequence[Literal], named: Sequence[tu
     own = procedure.has_own_dry_run
     dry_run = False if own else bool(values.pop(DRY_RUN, False))
     return Arguments(values, form, dry_run)
+
+
+def _can_plan(procedure: Procedure) -> bool:
+    """Return whether `dry_run` makes a CALL return its plan."""
+    return not procedure.has_own_dry_run and not procedure.read_only
 
 
 def literal_of(value: Any) -> Literal:
@@ -66,7 +71,9 @@ def _by_name(procedure: Procedure, named: Iterable[tuple[str, Literal]]) -> list
         param = procedure.find(name)
         if param is None:
             names = [n for p in procedure.named_params for n in (p.name, *p.aliases)]
-            raise _error(procedure, f"names an unknown argument '{name}'", did_you_mean(name, names))
+            needless = name.lower() == DRY_RUN and procedure.read_only
+            hint = "It changes nothing, so it has no dry run." if needless else did_you_mean(name, names)
+            raise _error(procedure, f"names an unknown argument '{name}'", hint)
         if param.name in out:
             first = spelled[param.name]
             both = "" if first.lower() == name.lower() else f" (as '{first}' and as '{name}', which mean the same)"
@@ -84,7 +91,7 @@ def _by_position(procedure: Procedure, literals: Sequence[Literal]) -> tuple[str
         raise _error(
             procedure,
             f"has {len(literals)} positional arguments, but takes at most {len(params)}",
-            _PLAN_HINT if literals[-1].type == "BOOLEAN" and not procedure.has_own_dry_run else "",
+            _PLAN_HINT if literals[-1].type == "BOOLEAN" and _can_plan(procedure) else "",
         )
     forms = forms or [PositionalOverload(tuple(p.name for p in params[: len(literals)]))]
     fitting = [f for f in forms if all(_fits(procedure.param(n), v) for n, v in zip(f.params, literals, strict=True))]

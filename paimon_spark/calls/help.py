@@ -132,8 +132,10 @@ def index(registry: Registry) -> str:
         "- `partitions` is a string: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
         "- `options` is a string too, `'key=value,key=value'`: table options for this CALL only. Accepted are those "
         "marked *write* or *call* in the [list](../options.md).",
-        f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing.",
-        f"- The procedure's own result columns come first, then {report}.",
+        f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing. Procedures that "
+        "only read have no `dry_run`.",
+        f"- The procedure's own result columns come first, then {report}. Procedures that only read, `maintain` and "
+        "`cancel` have only their own.",
         "- Intentional differences from Paimon's Spark module are listed in "
         "[Compatibility](../compatibility.md#intentional-deviations).",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",

@@ -83,7 +83,20 @@ class ProcedureBody(Protocol[PayloadT]):
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """A declared procedure. `reports` is False for read-only procedures, which have no report columns."""
+    """A declared procedure.
+
+    Attributes:
+        name: its name.
+        summary: what it does, in one sentence.
+        params: its parameters in positional order.
+        columns: its own result columns.
+        example: a CALL.
+        body: its two steps.
+        forms: positional forms other than "the first n parameters".
+        doc: its description.
+        reports: whether the report columns follow its own. `maintain` and `cancel` have none.
+        read_only: whether it changes nothing. Such a procedure has neither `dry_run` nor report columns.
+    """
 
     name: str
     summary: str
@@ -94,6 +107,7 @@ class Procedure:
     forms: tuple[PositionalOverload, ...] = ()
     doc: str = ""
     reports: bool = True
+    read_only: bool = False
 
     @property
     def has_own_dry_run(self) -> bool:
@@ -102,8 +116,8 @@ class Procedure:
 
     @property
     def named_params(self) -> tuple[Param, ...]:
-        """Return every parameter that can be given by name, `dry_run` included."""
-        return self.params if self.has_own_dry_run else (*self.params, DRY_RUN_PARAM)
+        """Return every parameter that can be given by name, with `dry_run` unless the procedure is read-only."""
+        return self.params if self.has_own_dry_run or self.read_only else (*self.params, DRY_RUN_PARAM)
 
     @property
     def positional_params(self) -> tuple[Param, ...]:
@@ -155,6 +169,7 @@ def procedure(
     example: str,
     forms: Iterable[PositionalOverload] = (),
     reports: bool = True,
+    read_only: bool = False,
 ) -> Callable[[ClassT], ClassT]:
     """Declare the decorated class as the procedure `name`; its docstring is the procedure's description."""
 
@@ -168,7 +183,8 @@ def procedure(
             body=cls(),
             forms=tuple(forms),
             doc=inspect.cleandoc(cls.__doc__ or ""),
-            reports=reports,
+            reports=reports and not read_only,
+            read_only=read_only,
         )
         setattr(cls, _MARK, declaration)
         return cls

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from paimon_spark.calls.progress import Pace
-from paimon_spark.core.cancellation import cancellable, current_flag
+from paimon_spark.core.cancellation import cancellable, cancellation, current_flag
 from paimon_spark.errors import StatementCancelledError
 
 if TYPE_CHECKING:
@@ -111,10 +111,7 @@ class RunningCalls:
             raise
         except Exception as error:
             if flag.is_set() and control is not None and control.was_cancelled(error):
-                raise StatementCancelledError(
-                    "The statement was cancelled with its job.",
-                    hint="What it committed before stays. Run it again if needed.",
-                ) from error
+                raise cancellation("its job") from error
             raise
         finally:
             del self._calls[call_id]

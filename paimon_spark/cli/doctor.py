@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
@@ -22,7 +23,7 @@ _COLUMNS = (
     ("severity", "string"),
     ("finding", "string"),
     ("found", "string"),
-    ("mend", "string"),
+    ("remedy", "string"),
     ("gain_bytes", "bigint"),
     ("gain_files", "bigint"),
     ("estimated", "boolean"),
@@ -62,7 +63,14 @@ def text_of(diagnoses: Sequence[Diagnosis], form: str) -> str:
     if form == "json":
         return to_json(diagnoses, _now())
     rows = [tuple(f.to_plain().values()) for f in _findings(diagnoses)]
-    return "\n".join(printed(Answer(_COLUMNS, rows), form))
+    return "\n".join(printed(Answer(_COLUMNS, rows), form)) if rows or form != "table" else ""
+
+
+def summary_of(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return one line with the number of examined tables and of the findings by severity."""
+    counts = Counter(f.severity for f in _findings(diagnoses))
+    findings = ", ".join(f"{counts[s]} {s}" for s in Severity if counts[s]) or "no findings"
+    return f"{len(diagnoses)} {'table' if len(diagnoses) == 1 else 'tables'} examined: {findings}"
 
 
 def fails(diagnoses: Sequence[Diagnosis], least: str | None) -> bool:

@@ -293,7 +293,10 @@ def _doctor(options: argparse.Namespace, _rest: list[str]) -> int:
     from paimon_spark.cli import doctor  # not at module level: the launchers start faster without the core
 
     found = doctor.examine(_choice(options), options.table, listing=not options.no_listing, threads=options.threads)
-    print(doctor.text_of(found, options.format))
+    if text := doctor.text_of(found, options.format):
+        print(text)
+    if options.format == "table":
+        print(doctor.summary_of(found), file=sys.stderr)
     return int(doctor.fails(found, options.fail_on))
 
 

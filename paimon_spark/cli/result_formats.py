@@ -7,12 +7,12 @@ import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from paimon_spark.calls.report import FAILED, NOTHING_TO_DO
 from paimon_spark.cli.render import record_lines, table_lines
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.time_texts import time_text
 
 WIDE = 120
 _STATUS = "status"
@@ -83,5 +83,5 @@ def _text(value: object, missing: str) -> str:
 def _plain(value: object) -> object:
     """Return a value, or the text of a time in the zone of this machine."""
     if isinstance(value, Timestamp):
-        return f"{datetime.fromtimestamp(value.millis / 1000):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+        return time_text(value.millis, None, fraction=True)
     return value

@@ -54,6 +54,12 @@ def checkpoint() -> None:
         StatementCancelledError: it has been cancelled.
     """
     if is_cancelled():
-        raise StatementCancelledError(
-            "The statement was cancelled.", hint="What it committed before stays. Run it again if needed."
-        )
+        raise cancellation()
+
+
+def cancellation(with_what: str = "") -> StatementCancelledError:
+    """Return the error of a statement that was cancelled, and with what: its job, for example."""
+    told = f" with {with_what}" if with_what else ""
+    return StatementCancelledError(
+        f"The statement was cancelled{told}.", hint="What it committed before stays. Run it again if needed."
+    )

@@ -14,7 +14,7 @@ from paimon_spark.core.manifest_cache import ManifestCache
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.snapshots import SnapshotStore
-from paimon_spark.errors import EngineError, ErrorKind, OptionError
+from paimon_spark.errors import EngineError, ErrorKind, NotFoundError, OptionError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.resolve import file_io_from_config
@@ -272,10 +272,18 @@ def table_of_task(text: str) -> Table:
     """Rebuild the table of a task on the machine that runs the task.
 
     Raises:
-        EngineError: the table directory does not exist on this machine; data written here would be lost.
+        NotFoundError: the directory of the database exists on this machine, but not that of the table.
+        EngineError: neither exists; data written here would be lost.
     """
     table = Table.from_config(text)
     if isinstance(table.file_io, LocalFileIO) and not table.file_io.exists(table.paths.schema_dir):
+        if table.file_io.exists(table.path.rpartition("/")[0]):
+            raise NotFoundError(
+                f"The directory of table {table.name}, {table.path}, does not exist on {platform.node()}.",
+                hint="The table was dropped or renamed while the statement ran, or this machine has its own directory "
+                "where the warehouse should be mounted.",
+                kind=ErrorKind.TABLE_NOT_FOUND,
+            )
         raise EngineError(
             f"The worker on {platform.node()} cannot access the directory of table {table.name}, {table.path}.",
             hint="Keep a warehouse for several machines on S3 or on a file system that all mount at the same path.",

@@ -13,7 +13,6 @@ from paimon_spark.core.maintenance.trash import (
     TrashPaths,
     TrashRecord,
     TrashRun,
-    TrashState,
     all_runs,
     delete_run,
     find_run,
@@ -131,10 +130,11 @@ def get_run(table: Table, run: str) -> TrashRecord:
 
 @dataclass(frozen=True, slots=True)
 class EmptyTrashPlan:
-    """The runs to delete for good."""
+    """The runs to delete for good; `named` if the caller has named the run."""
 
     runs: tuple[ListedRun, ...] = ()
     actions: tuple[Action, ...] = ()
+    named: bool = False
 
 
 @translate_io_errors()
@@ -146,7 +146,7 @@ def plan_empty(table: Table, clock_millis: int, *, run: str | None, older_than: 
         clock_millis: the current time.
         run: the only run to delete.
         older_than: delete the runs from before this time; by default those whose retention has ended. One whose undo
-            was interrupted stays: the next undo completes it.
+            was interrupted stays: the next undo completes it. One whose deletion was interrupted goes.
 
     Raises:
         ArgumentError: both a run and a time are given.
@@ -158,17 +158,19 @@ def plan_empty(table: Table, clock_millis: int, *, run: str | None, older_than: 
         going = [_listed(table, get_run(table, run))]
     else:
         bound = clock_millis - table.options.trash_retention_ms if older_than is None else older_than
-        old = [r for r in runs(table) if r.time_millis < bound and r.state is not TrashState.UNDOING]
-        going = [_listed(table, record) for record in old]
+        going = [_listed(table, record) for record in runs(table) if record.may_go(bound)]
     paths = TrashPaths(table)
     actions = tuple(
         Action(DELETE, paths.run(r.record.run), r.bytes, f"{r.files} files of {r.record.procedure}") for r in going
     )
-    return EmptyTrashPlan(tuple(going), actions)
+    return EmptyTrashPlan(tuple(going), actions, named=run is not None)
 
 
 @translate_io_errors()
-def execute_empty(table: Table, plan: EmptyTrashPlan) -> None:
-    """Delete the runs of a plan. One that is interrupted is completed by the next."""
-    for listed in plan.runs:
-        delete_run(table, listed.record)
+def execute_empty(table: Table, plan: EmptyTrashPlan) -> tuple[ListedRun, ...]:
+    """Delete the runs of a plan, and return those that were there.
+
+    A run whose undo has begun since the plan stays unless it was named. An interrupted deletion is completed by the
+    next one.
+    """
+    return tuple(r for r in plan.runs if delete_run(table, r.record.run, even_undoing=plan.named))

@@ -7,6 +7,7 @@ so that no reference ever points to a missing file. An interrupted undo is compl
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -20,6 +21,7 @@ from paimon_spark.core.maintenance.trash import (
     TrashRecord,
     TrashRun,
     TrashState,
+    find_run,
     forget,
     mark,
     run_files,
@@ -37,6 +39,8 @@ from paimon_spark.spec.paths import MAIN_BRANCH
 
 RESTORE = "restore"
 _COMPARED_BYTES = 1 << 20
+_SCHEMA = "/schema/schema-"
+"""In the paths of the schemas of a branch, which are restored last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
         ConflictError: another program has used a path meanwhile; what is restored until then is consistent.
     """
     table, contents = plan.table, plan.contents
+    _check_kept(table, plan.record)
     record = mark(table, plan.record, TrashState.UNDOING)
     in_parallel(lambda f: _put_back(table.file_io, record, f), contents.files)
     _restore_snapshots(table, record, contents)
@@ -133,7 +138,7 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     for reference in (*contents.tags.values(), *contents.consumers.values()):
         _bring_back(table.file_io, record, reference)
     for files in contents.branches.values():
-        for file in sorted(files, key=lambda f: "/schema/schema-" in f.path):
+        for file in sorted(files, key=lambda f: _SCHEMA in f.path):
             _bring_back(table.file_io, record, file)
     _delete_created(table, record, RefKind.CHANGELOG)
     created = any(name.startswith(RefKind.CHANGELOG) for name in record.created)
@@ -175,6 +180,8 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
             found.branches.setdefault(branch[1], []).append(file)
         else:
             found.files.append(file)
+    for name in [n for n, files in found.branches.items() if not any(_SCHEMA in f.path for f in files)]:
+        found.files += found.branches.pop(name)  # orphans beside its metadata: a deleted branch has a schema
     return found
 
 
@@ -222,9 +229,9 @@ def _check_snapshots(table: Table, record: TrashRecord, contents: _Contents) -> 
     """Return the snapshots that an undone purge removes; raise if the snapshots would have gaps, or others are lost."""
     listed = table.snapshots.listed_ids()
     removed: tuple[int, ...] = ()
-    if record.kind is TrashKind.PURGE:
-        removed = tuple(_above(table, record.latest or 0)[::-1])
-        _check_empty(table, record, record.latest or 0)
+    if record.kind is TrashKind.PURGE and record.latest is not None:  # else the table had no snapshots to go back to
+        removed = tuple(_above(table, record.latest)[::-1])
+        _check_empty(table, record, record.latest)
     present = {i for i in listed if f"snapshot-{i}" not in record.created}
     restored = contents.snapshots.keys() - present
     if not restored:
@@ -365,6 +372,13 @@ def _impossible(record: TrashRecord, why: str, what_to_do: str) -> ConflictError
 # ---- execution
 
 
+def _check_kept(table: Table, record: TrashRecord) -> None:
+    """Raise if the run has been deleted since the plan, or its deletion has begun."""
+    found = find_run(table, record.run)
+    if found is None or found.state is TrashState.EMPTYING:
+        raise _impossible(record, "it has been deleted meanwhile", "It cannot be restored.")
+
+
 def _bring_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
     """Create a file whose name is not unique, as a commit does; one that an interrupted undo has restored is left.
 
@@ -466,15 +480,42 @@ def _remove_empty(table: Table, record: TrashRecord, removed: Sequence[int]) -> 
         _check_nothing_above(table, record, removed[position:])
         if store.rollback_target() != latest:
             break
-        if data is None or read_if_there(table.file_io, paths.snapshot(i)) != data:
+        if data is None or not _removed(table, record, i, data):
             continue
-        table.file_io.delete(paths.snapshot(i))
         if any(other > i for other in store.listed_ids()):
             create_once(table.file_io, paths.snapshot(i), data)  # a commit was built on it
     if any(data is not None and read_if_there(table.file_io, paths.snapshot(i)) == data for i, data in kept.items()):
         _check_nothing_above(table, record, ())
     if store.rollback_target() == latest:
         store.end_rollback(latest)
+
+
+def _removed(table: Table, record: TrashRecord, snapshot_id: int, data: bytes) -> bool:
+    """Remove a snapshot file of this content; return False if there is another one, or none.
+
+    The file is moved to the run first and compared there: a commit may complete the rollback and create its own
+    snapshot of this id between a comparison and a deletion. That one goes back.
+    """
+    store, path = table.file_io, table.paths.snapshot(snapshot_id)
+    if read_if_there(store, path) != data:
+        return False
+    aside = f"{TrashPaths(table).run(record.run)}/snapshot-{snapshot_id}-{uuid.uuid4().hex}"
+    try:
+        store.rename(path, aside)
+    except FileNotFoundError:
+        return False
+    found = store.read(aside)
+    if found == data:
+        store.delete(aside)
+        return True
+    if not create_once(store, path, found):
+        raise _impossible(
+            record,
+            f"two snapshots {snapshot_id} were committed meanwhile",
+            f"Stop the writers of the table. {aside} has one of them: run its statement again.",
+        )
+    store.delete(aside)
+    return False
 
 
 def _check_nothing_above(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:

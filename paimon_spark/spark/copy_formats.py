@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from paimon_spark.errors import ArgumentError, ErrorKind, OptionError, PaimonError
-from paimon_spark.spark.failures import clear_failure
+from paimon_spark.spark.failures import clear_failure, first_line, java_message, whole_text
 from paimon_spark.sqlparse.copy_into import FileFormat
 
 READERS = {"CSV": "csv", "JSON": "json", "PARQUET": "parquet"}
@@ -28,24 +28,25 @@ _FLAGS = ("HEADER", "MULTI_LINE")
 
 
 @contextmanager
-def told_by_spark(what: str, hint: str, kind: ErrorKind) -> Iterator[None]:
-    """Raise what Spark says as an ArgumentError; errors of ours inside, such as a cancellation, stay as they are."""
+def told_by_spark(what: str, hint: str, kind: ErrorKind, only: Sequence[str] = ()) -> Iterator[None]:
+    """Raise what Spark says as an ArgumentError; errors of ours inside, such as a cancellation, stay as they are.
+
+    Args:
+        what: the beginning of the message.
+        hint: what to do.
+        kind: the code.
+        only: texts of which the errors must have one; others are raised as they are.
+    """
     try:
         yield
     except (PySparkException, Py4JJavaError) as e:
         failure = clear_failure(e)
         if isinstance(failure, PaimonError):
             raise failure from e
-        said = e.java_exception.getMessage() if isinstance(e, Py4JJavaError) else str(e)
-        raise ArgumentError(f"{what}: {said.strip().partition(chr(10))[0]}", hint=hint, kind=kind) from e
-
-
-def directory_of(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """Return a path and its file system, by the session's Hadoop settings."""
-    jvm: Any = session.sparkContext._jvm
-    conf = session._jsparkSession.sessionState().newHadoopConf()
-    store = jvm.org.apache.hadoop.fs.Path(path).getFileSystem(conf)
-    return store.makeQualified(jvm.org.apache.hadoop.fs.Path(path)), store
+        if only and not any(text in whole_text(e) for text in only):
+            raise
+        said = java_message(e) if isinstance(e, Py4JJavaError) else first_line(e)
+        raise ArgumentError(f"{what}: {said}", hint=hint, kind=kind) from e
 
 
 def spark_options(file_format: FileFormat) -> dict[str, str]:

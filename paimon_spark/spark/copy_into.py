@@ -21,9 +21,10 @@ from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OptionError, suggestion
+from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, NotFoundError, OptionError, suggestion
 from paimon_spark.spark.arrow_map import quoted
-from paimon_spark.spark.copy_formats import EMPTY, READERS, directory_of, record_pattern, spark_options, told_by_spark
+from paimon_spark.spark.copy_formats import EMPTY, READERS, record_pattern, spark_options, told_by_spark
+from paimon_spark.spark.copy_places import directory_of, reached
 from paimon_spark.spark.copy_values import TEXTS, Converted, converted, member, missing, text_type, type_name
 from paimon_spark.spark.store_assignment import column_type
 from paimon_spark.spark.writes import write_checked
@@ -42,6 +43,8 @@ LOADED = [
 _CORRUPT, _FILE, _ERROR, _MORE = "__corrupt__", "__file__", "__error__", "__more__"
 _SHOWN = 100
 _CODECS = {"GZIP": ".gz", "BZIP2": ".bz2", "ZSTD": ".zst", "SNAPPY": ".snappy", "LZ4": ".lz4", "DEFLATE": ".deflate"}
+_UNREADABLE = ("[FAILED_READ_FILE", "[CANNOT_READ_FILE_FOOTER", "[MALFORMED_")
+"""Spark's conditions of files that cannot be read."""
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
@@ -78,6 +81,7 @@ def load_files(
     columns = _columns(table, statement.columns)
     history = LoadHistory.of(table)
     files = _listed(session, statement)
+    _check_codec(statement.format, files)
     known = set() if statement.force else history.loaded(files)
     wanted = [s for s in files if s not in known]
     checked = _checked(session, table, statement, columns, wanted) if wanted else {}
@@ -90,7 +94,7 @@ def load_files(
         rows = _frame(session, table, statement, columns, list(loaded)).where(f.col(_ERROR).isNull())
         rows = rows.select(*map(quoted, table.schema.field_names))
         check = partial(_check_unchanged, session, table, statement, loaded, wanted_rows)
-        with _readable():
+        with _readable(only=_UNREADABLE):
             commit = write_checked(session, table, rows, check).commit
         snapshot = commit.snapshot_ids[0] if isinstance(commit, Committed) else table.snapshots.latest_id()
     history.record([(s, found.loadable) for s, found in loaded.items()], snapshot or 0, clock())
@@ -115,10 +119,9 @@ def _check_unchanged(
     if not changed and (written == rows or not exact):
         return
     what = f"{', '.join(changed)} changed" if changed else f"{written} rows were read instead of {rows}"
-    raise ArgumentError(
+    raise ConflictError(
         f"The files cannot be loaded: {what} between the check and the write.",
         hint="Nothing was loaded. Run the statement again when the files are complete.",
-        kind=ErrorKind.CORRUPT_DATA_FILE,
     )
 
 
@@ -174,19 +177,20 @@ def _listed(session: SparkSession, statement: CopyFrom) -> list[SourceFile]:
     except re.error as e:
         raise ArgumentError(f"PATTERN is no regular expression: {e}.", hint="Example: PATTERN = '.*\\.csv'") from e
     directory, store = directory_of(session, statement.path)
-    if not store.exists(directory):
+    with reached(statement.path):
+        listed = list(store.listStatus(directory)) if store.exists(directory) else None
+    if listed is None:
         raise NotFoundError(
             f"There is no directory {statement.path}.",
             hint="Name an existing directory, or a file, by its path.",
             kind=ErrorKind.INVALID_ARGUMENT,
         )
     found = []
-    for status in store.listStatus(directory):
+    for status in listed:
         name = status.getPath().getName()
         hidden = name.startswith(("_", "."))
         if status.isFile() and not hidden and (pattern is None or pattern.fullmatch(name)):
             found.append(SourceFile(status.getPath().toString(), status.getLen(), status.getModificationTime()))
-    _check_codec(statement.format, found)
     return sorted(found, key=lambda s: s.path)
 
 
@@ -223,11 +227,12 @@ def _checked(
     return {s.path: found.get(s.path, _Checked()) for s in files}
 
 
-def _readable() -> AbstractContextManager[None]:
+def _readable(only: Sequence[str] = ()) -> AbstractContextManager[None]:
     return told_by_spark(
         "The files cannot be read",
         "Check that all files of the directory have the TYPE of FILE_FORMAT; PATTERN selects files.",
         ErrorKind.CORRUPT_DATA_FILE,
+        only,
     )
 
 

@@ -213,8 +213,14 @@ def _map(value: Column, given: Any, wanted: MapType | MultisetType, *, text: boo
     def pair(entry: Column) -> Column:
         return f.struct(key(entry).value.alias("key"), item(entry).value.alias("value"))
 
+    def distinct(entry: Column) -> Column:
+        made = key(entry).value
+        return made + f.lit(0.0) if isinstance(spark_type(key_type), st.FloatType | st.DoubleType) else made  # -0.0
+
     entries = f.map_entries(value)
-    wrong = value.isNotNull() & f.coalesce(f.exists(entries, lambda e: key(e).wrong | item(e).wrong), _false())
+    keys = f.transform(entries, distinct)
+    wrong = f.exists(entries, lambda e: key(e).wrong | item(e).wrong) | (f.size(f.array_distinct(keys)) < f.size(keys))
+    wrong = value.isNotNull() & f.coalesce(wrong, _false())
     return Converted(f.when(~wrong, f.map_from_entries(f.transform(entries, pair))), wrong)
 
 

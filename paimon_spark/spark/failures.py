@@ -10,7 +10,8 @@ from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 
 from paimon_spark import errors
-from paimon_spark.errors import EngineError, ErrorKind, PaimonError, StatementCancelledError
+from paimon_spark.core.cancellation import cancellation
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError
 from paimon_spark.spark.jvm_frames import jvm_frames
 
 _RAISED = re.compile(r"paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] (.*)")
@@ -32,8 +33,7 @@ _ABSENT = re.compile(
 
 def was_cancelled(error: Exception) -> bool:
     """Return whether a job failed because it was cancelled."""
-    trace = str(getattr(error, "_stackTrace", ""))  # in errors of pyspark, it has the causes in the JVM
-    if _CANCELLED_JOB in str(error) or _CANCELLED_JOB in trace:
+    if _CANCELLED_JOB in whole_text(error):
         return True
     return isinstance(error.__cause__, Exception) and was_cancelled(error.__cause__)
 
@@ -43,9 +43,7 @@ def clear_failure(error: Exception) -> Exception:
     if isinstance(error, PaimonError):
         return error
     if was_cancelled(error):
-        return StatementCancelledError(
-            "The statement was cancelled with its job.", hint="What it committed before stays. Run it again if needed."
-        )
+        return cancellation("its job")
     java = _in_jvm(error)
     if java is not None:
         failure = jvm_frames().failure(java)
@@ -98,9 +96,20 @@ def _without_module(module: str) -> EngineError:
     return EngineError(
         f"The Python of the workers has no module '{module}'.",
         hint="Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; "
-        "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.",
+        "what it needs must be in the environment that spark.pyspark.python names.",
         kind=ErrorKind.ENVIRONMENT,
     )
+
+
+def java_message(error: Py4JJavaError) -> str:
+    """Return what an exception of the JVM says, in one line; one without a message is named by its class."""
+    cause = error.java_exception
+    return str(cause.getMessage() or cause.toString()).strip().partition("\n")[0]
+
+
+def whole_text(error: Exception) -> str:
+    """Return what an error of Spark says, its causes in the JVM included."""
+    return f"{error}\n{getattr(error, '_stackTrace', '')}"
 
 
 def first_line(error: BaseException) -> str:

@@ -171,7 +171,10 @@ def check_dynamic(
     """
     option = check_key(key)
     if option is None:
-        raise OptionError(f"There is no table option '{key}'.", hint="docs/options.md lists all of them.")
+        raise OptionError(
+            f"There is no table option '{key}'.",
+            hint="`CALL sys.config('db.t')` lists the options of a table and their defaults.",
+        )
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option
@@ -210,6 +213,8 @@ def _why_not(key: str, option: Option) -> str:
 def _instead(key: str, option: Option) -> str:
     if key == "branch":
         return "Write the branch into the name: `t$branch_b`."
+    if key == "consumer.mode":
+        return "Leave it out: a stream records its progress at the end of each batch, exactly once."
     return "Leave it out."
 
 

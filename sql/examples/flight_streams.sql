@@ -19,7 +19,7 @@ WITH ('bucket' = '1', 'changelog-producer' = 'lookup');
 
 SET 'execution.checkpointing.interval' = '1 s';
 
--- Two jobs. A column `rowkind` says what each row is, and the tables need not have it.
+-- Two jobs. The column `rowkind` has the kind of each row; the tables need not have it.
 SET 'pipeline.name' = 'clean';
 
 INSERT INTO departed

@@ -12,7 +12,7 @@ CREATE TEMPORARY VIEW raw_flights USING parquet OPTIONS (path '${data}/flights.p
 
 CREATE TEMPORARY VIEW raw_weather USING parquet OPTIONS (path '${data}/weather.parquet');
 
--- A flight is known by its hour, its carrier and its number. One partition a month; buckets as they are needed.
+-- The key of a flight is its hour, carrier and number. One partition per month; buckets are added as needed.
 CREATE TABLE flights (
   month INT, time_hour TIMESTAMP, carrier STRING, flight INT, origin STRING, dest STRING, tailnum STRING,
   dep_delay INT, arr_delay INT, air_time INT, distance INT, cancelled BOOLEAN
@@ -20,12 +20,12 @@ CREATE TABLE flights (
 PARTITIONED BY (month)
 TBLPROPERTIES ('primary-key' = 'month,time_hour,carrier,flight');
 
--- The weather only ever grows: a table without a key.
+-- Weather rows are only added: a table without a key.
 CREATE TABLE weather (origin STRING, time_hour TIMESTAMP, temp DOUBLE, wind_speed DOUBLE, precip DOUBLE, visib DOUBLE);
 
 INSERT INTO weather SELECT origin, time_hour, temp, wind_speed, precip, visib FROM raw_weather;
 
--- The schedule as it was reported: one row a flight. Each month is loaded, then tagged.
+-- The schedule as it was reported: one row per flight. Each month is loaded, then tagged.
 CREATE TEMPORARY VIEW reported AS
 SELECT month, time_hour, carrier, flight, origin, dest, tailnum, dep_delay, arr_delay, air_time, distance,
   dep_time IS NULL AS cancelled
@@ -124,7 +124,7 @@ FROM flights WHERE NOT cancelled GROUP BY carrier ORDER BY flights DESC, carrier
 
 SELECT partition, record_count, file_count FROM `flights$partitions` ORDER BY partition LIMIT 3;
 
--- History beyond the tags is of no use any more. What a tag needs stays.
+-- Expire the other snapshots. What a tag needs is kept.
 CALL sys.expire_snapshots('air.flights', 1);
 
 SELECT count(*) AS snapshots FROM `flights$snapshots`;

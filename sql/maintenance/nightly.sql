@@ -1,19 +1,20 @@
--- What a table wants every night: few and large files, and no more history than is needed.
+-- Nightly maintenance of one table: a tag, a compaction and the expiry of snapshots.
+-- For all tables of a database, CALL sys.maintain('sales.*', '10m') fixes what sys.doctor finds.
 --   paimon-spark sql --warehouse /data/warehouse -d database=sales -d table=orders -d day=2026-01-31 \
 --     -f sql/maintenance/nightly.sql
 USE paimon;
 
--- The table as it is when the night begins, kept for a week under the name of the day.
+-- A tag of the current state, kept for a week.
 CALL sys.create_tag(table => '${database}.${table}', tag => 'night-${day}', time_retained => '7 d');
 
--- Merge what the day wrote. `minor` does what pays off; now and then `full` rewrites everything.
+-- Merge the files of the day. `minor` does what the automatic compaction would do; `full` rewrites everything.
 CALL sys.compact(table => '${database}.${table}', compact_strategy => 'minor');
 
--- Which files would go, and what keeps the others? The same statement without EXPLAIN deletes them.
+-- The files that would be removed, and what keeps the others. The same statement without EXPLAIN removes them.
 EXPLAIN CALL sys.expire_snapshots(table => '${database}.${table}', retain_max => 20, retain_min => 5);
 
 CALL sys.expire_snapshots(table => '${database}.${table}', retain_max => 20, retain_min => 5);
 
--- How the table stands now.
+-- The newest snapshots afterwards.
 SELECT snapshot_id, commit_kind, total_record_count
 FROM `${database}`.`${table}$snapshots` ORDER BY snapshot_id DESC LIMIT 5;

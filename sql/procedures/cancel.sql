@@ -3,7 +3,7 @@
 
 USE paimon;
 
--- The id is what sys.running() lists; false says that no such CALL runs.
+-- sys.running() lists the ids; the result false means that no such CALL runs.
 CALL sys.cancel(id => 'call-0');
 
 -- The same by position.

@@ -9,7 +9,7 @@ CREATE DATABASE demo_compact;
 
 USE demo_compact;
 
--- With 'write-only' writers leave compaction to the CALL.
+-- With 'write-only', only the CALL compacts the table.
 CREATE TABLE orders (id INT, amount INT, day STRING)
 PARTITIONED BY (day)
 TBLPROPERTIES ('primary-key' = 'day,id', 'bucket' = '1', 'write-only' = 'true');

@@ -30,7 +30,7 @@ INSERT INTO ignore VALUES (2);
 -- What would be merged? Nothing changes.
 EXPLAIN CALL sys.compact_database('demo_compact_.*', '', 'table_a');
 
--- Nothing has rested for a day: nothing to do.
+-- No partition has been idle for a day: nothing to do.
 CALL sys.compact_database(including_databases => 'demo_compact_database', partition_idle_time => '1 d', compact_strategy => 'minor');
 
 -- By position: databases, mode, tables, tables to leave out, options.

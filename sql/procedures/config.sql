@@ -11,7 +11,7 @@ USE demo_config;
 
 CREATE TABLE events (id INT) TBLPROPERTIES ('target-file-size' = '64 mb', 'sink.parallelism' = '2');
 
--- The session beats the table.
+-- Options of the session take precedence over those of the table.
 SET spark.paimon.paimon.demo_config.events.target-file-size = 32 mb;
 
 CALL sys.config(table => 'events', defaults => false);

@@ -20,7 +20,7 @@ CALL sys.create_tag('prices', 'opening', 1);
 -- A branch of a tag.
 CALL sys.create_branch(table => 'prices', branch => 'trial', tag => 'opening');
 
--- By position; a tag in the third place.
+-- By position: a tag as the third argument.
 CALL sys.create_branch('prices', 'second', 'opening');
 
 -- A branch of a snapshot.

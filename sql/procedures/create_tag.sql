@@ -24,7 +24,7 @@ CALL sys.create_tag(table => 'prices', tag => 'opening', snapshot => 1, time_ret
 -- By position: table, tag, snapshot id.
 CALL sys.create_tag('demo_create_tag.prices', 'first', 1);
 
--- By position: a text in the third place is how long the tag lives.
+-- By position: a string as the third argument is the retention of the tag.
 CALL sys.create_tag('demo_create_tag.prices', 'short', '12 h');
 
 -- What would be written. Nothing changes.

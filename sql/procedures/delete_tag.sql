@@ -19,7 +19,7 @@ CALL sys.create_tag('prices', 'b');
 
 CALL sys.create_tag('prices', 'c');
 
--- What would go, and what keeps the rest. Nothing changes.
+-- The files that would be removed, and what keeps the others. Nothing changes.
 EXPLAIN CALL sys.delete_tag('prices', 'a');
 
 CALL sys.delete_tag('demo_delete_tag.prices', 'a');

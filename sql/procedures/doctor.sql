@@ -1,4 +1,4 @@
--- doctor: report what is wrong with a table, and the statement that mends it.
+-- doctor: report what is wrong with a table, and the statement that fixes it.
 -- Run it: paimon-spark sql -f sql/procedures/doctor.sql
 
 USE paimon;
@@ -9,7 +9,7 @@ CREATE DATABASE demo_doctor;
 
 USE demo_doctor;
 
--- Nobody compacts a write-only table, and an option without a function needs no snapshot to be found.
+-- Writers do not compact a write-only table. An option without effect is found without any snapshot.
 CREATE TABLE events (id INT, what STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true',
     'num-sorted-run.compaction-trigger' = '3', 'tag.creation-period' = 'daily');
 
@@ -32,7 +32,7 @@ INSERT INTO events VALUES (5, 'e');
 
 CALL sys.doctor('events');
 
--- A finding names the statement that mends it.
+-- Each finding has the statement that fixes it.
 CALL sys.compact(table => 'demo_doctor.events');
 
 CALL sys.delete_tag(table => 'demo_doctor.events', tag => 'old');

@@ -14,7 +14,7 @@ CREATE TABLE visits (page STRING, dt STRING, hh INT) PARTITIONED BY (dt, hh);
 INSERT INTO visits VALUES
   ('a', '2024-05-14', 1), ('b', '2024-05-14', 2), ('c', '2024-05-15', 1), ('d', '2024-05-16', 1), ('e', '2024-05-17', 1);
 
--- What would go. Nothing changes.
+-- What would be dropped. Nothing changes.
 EXPLAIN CALL sys.drop_partition('visits', 'dt=2024-05-14', 'dt=2024-05-15,hh=1');
 
 CALL sys.drop_partition('demo_drop_partition.visits', 'dt=2024-05-14', 'dt=2024-05-15,hh=1');

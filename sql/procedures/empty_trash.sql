@@ -24,7 +24,7 @@ CALL sys.rollback_to('prices', 1);
 -- No retention has ended: nothing to do.
 CALL sys.empty_trash('prices');
 
--- What would go. Nothing changes.
+-- What would be deleted. Nothing changes.
 EXPLAIN CALL sys.empty_trash(table => 'prices', older_than => '2100-01-01 00:00:00');
 
 -- The newest run; sys.trash lists the names of all.

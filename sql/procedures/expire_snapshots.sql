@@ -25,19 +25,19 @@ INSERT INTO events VALUES (6, 'f');
 
 CALL sys.create_tag('events', 'keep', 1);
 
--- What would go, and what keeps the rest. Nothing changes.
+-- The files that would be removed, and what keeps the others. Nothing changes.
 EXPLAIN CALL sys.expire_snapshots('events', 2);
 
 -- Nothing is older than that: nothing to do.
 CALL sys.expire_snapshots(table => 'events', retain_min => 1, older_than => '2000-01-01 00:00:00');
 
--- At most five stay, whatever their age, and at most one goes in this CALL.
+-- At most five remain, whatever their age, and at most one is removed by this CALL.
 CALL sys.expire_snapshots(table => 'events', retain_max => 5, retain_min => 1, max_deletes => 1);
 
 -- The limits as table options for this CALL only.
 CALL sys.expire_snapshots(table => 'events', options => 'snapshot.num-retained.max=4,snapshot.num-retained.min=1');
 
--- What goes can be restored by sys.undo.
+-- sys.undo can restore what is removed.
 CALL sys.expire_snapshots(table => 'events', retain_max => 3, retain_min => 1, trash => true);
 
 -- By position: keep the newest two.
@@ -45,7 +45,7 @@ CALL sys.expire_snapshots('demo_expire_snapshots.events', 2);
 
 SELECT snapshot_id FROM `events$snapshots` ORDER BY snapshot_id;
 
--- The tag still answers, and so does the table.
+-- The tag can still be read, and so can the table.
 SELECT count(*) AS then_rows FROM events VERSION AS OF 'keep';
 
 SELECT count(*) AS now_rows FROM events;

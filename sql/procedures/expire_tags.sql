@@ -1,4 +1,4 @@
--- expire_tags: delete tags that are no longer retained, or that are old.
+-- expire_tags: delete tags whose retention has ended, or that are old.
 -- Run it: paimon-spark sql -f sql/procedures/expire_tags.sql
 
 USE paimon;

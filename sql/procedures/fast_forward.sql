@@ -1,4 +1,4 @@
--- fast_forward: make the state of a branch that of the table.
+-- fast_forward: replace the state of the table by that of a branch.
 -- Run it: paimon-spark sql -f sql/procedures/fast_forward.sql
 
 USE paimon;

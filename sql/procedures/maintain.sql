@@ -1,4 +1,4 @@
--- maintain: mend what doctor finds, the most gain first, until a time budget ends.
+-- maintain: fix what doctor finds, in the order of gain, until a time budget ends.
 -- Run it: paimon-spark sql -f sql/procedures/maintain.sql
 
 USE paimon;
@@ -21,7 +21,7 @@ INSERT INTO events VALUES (3, 'c');
 -- What a run would merge and delete.
 EXPLAIN CALL sys.maintain('demo_maintain.*');
 
--- The statements that it ran, and those that it leaves to you.
+-- The statements that ran, and those that it does not run.
 CALL sys.maintain('demo_maintain.*', '10m');
 
 -- Only some of the actions.

@@ -1,4 +1,4 @@
--- mark_partition_done: say that partitions are complete.
+-- mark_partition_done: mark partitions as complete.
 -- Run it: paimon-spark sql -f sql/procedures/mark_partition_done.sql
 
 USE paimon;

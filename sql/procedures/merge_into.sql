@@ -17,10 +17,10 @@ CREATE TABLE news (order_id INT, price INT, mark STRING);
 
 INSERT INTO news VALUES (1, 11, 'important'), (2, 0, 'gone'), (9, 90, 'new');
 
--- The plan first: what is joined, and what becomes of the rows. Nothing changes.
+-- The plan: the join, and what happens to the rows. Nothing changes.
 EXPLAIN CALL sys.merge_into('orders', '', '', 'news', 'orders.id = news.order_id', 'news.price = 0');
 
--- Six values: matched rows that are gone are deleted.
+-- Six values: matched rows whose source row has the price 0 are deleted.
 CALL sys.merge_into('orders', '', '', 'news', 'orders.id = news.order_id', 'news.price = 0');
 
 SELECT * FROM orders ORDER BY id;
@@ -48,7 +48,7 @@ CALL sys.merge_into(
 
 SELECT * FROM orders ORDER BY id;
 
--- Thirteen values say the same by position; nothing is left to delete.
+-- The same by position, with thirteen values; nothing is left to delete.
 CALL sys.merge_into('orders', '', '', 'news', 'orders.id = news.order_id', '', '', '', '', '', '', '', 'mark = ''trivial''');
 
 DROP DATABASE demo_merge_into CASCADE;

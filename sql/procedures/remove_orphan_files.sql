@@ -20,7 +20,7 @@ CALL sys.rollback_to('events', 1);
 
 CALL sys.remove_orphan_files('events');
 
--- By position: how old, whether only to look, how many tasks, where.
+-- By position: older_than, dry_run, parallelism, mode.
 CALL sys.remove_orphan_files('demo_remove_orphan_files.events', '2023-10-31 12:00:00', true, 2, 'LOCAL');
 
 -- By name, with a plan instead of the deletion.

@@ -15,7 +15,7 @@ INSERT INTO visits VALUES ('monday', 'home'), ('tuesday', 'help');
 
 ALTER TABLE visits DROP PARTITION (day = 'monday');
 
--- What the snapshots of this release say is what Paimon reads.
+-- Paimon can read the snapshots of this release.
 SELECT snapshot_id, commit_kind, operation FROM `visits$snapshots` ORDER BY snapshot_id;
 
 -- Which files would be rewritten? None of a table like this one.

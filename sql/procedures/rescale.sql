@@ -15,7 +15,7 @@ TBLPROPERTIES ('primary-key' = 'day,id', 'bucket' = '1');
 
 INSERT INTO orders SELECT id, id * 10, concat('2024-05-1', id % 3) FROM range(30);
 
--- New partitions get two buckets; existing ones keep one, and take no rows until they are rewritten.
+-- New partitions get two buckets; existing ones keep one, and writes to them are refused until they are rewritten.
 ALTER TABLE orders SET TBLPROPERTIES ('bucket' = '2');
 
 INSERT INTO orders VALUES (1, 10, '2024-05-20');

@@ -17,7 +17,7 @@ INSERT INTO events VALUES (2, 'b');
 
 INSERT INTO events VALUES (3, 'c');
 
--- By position: the reader that calls itself "dashboard" goes on with snapshot 2.
+-- By position: the consumer "dashboard" continues with snapshot 2.
 CALL sys.reset_consumer('demo_reset_consumer.events', 'dashboard', 2);
 
 -- By name, with the names of Flink or of Spark.
@@ -27,10 +27,10 @@ CALL sys.reset_consumer(table => 'events', consumerId => 'export', nextSnapshotI
 
 SELECT * FROM `events$consumers` ORDER BY consumer_id;
 
--- What a consumer has yet to read does not expire.
+-- Snapshots that a consumer has yet to read do not expire.
 CALL sys.expire_snapshots('events', 1);
 
--- Without a snapshot the consumer is deleted, and holds nothing any more.
+-- Without a snapshot the consumer is deleted, and snapshots can expire again.
 CALL sys.reset_consumer('events', 'export');
 
 CALL sys.expire_snapshots('events', 1);

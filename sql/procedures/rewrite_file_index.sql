@@ -1,4 +1,4 @@
--- rewrite_file_index: give files the indexes that the options of the table ask for.
+-- rewrite_file_index: add the indexes to files that the options of the table require.
 -- Run it: paimon-spark sql -f sql/procedures/rewrite_file_index.sql
 
 USE paimon;
@@ -13,7 +13,7 @@ CREATE TABLE visits (page STRING, code INT, day STRING) PARTITIONED BY (day);
 
 INSERT INTO visits VALUES ('home', 200, '0101'), ('shop', 404, '0101'), ('home', 200, '0102'), ('home', 500, '0103');
 
--- Files that exist have no index when the options ask for one.
+-- Existing files get no index when the options are set.
 ALTER TABLE visits SET TBLPROPERTIES ('file-index.bloom-filter.columns' = 'page', 'file-index.bitmap.columns' = 'code');
 
 CALL sys.rewrite_file_index(table => 'visits', partitions => 'day=0101;day=0102');
@@ -25,7 +25,7 @@ SELECT count(*) AS not_found FROM visits WHERE code = 404 AND page = 'shop';
 -- By position; all files have their indexes now.
 CALL sys.rewrite_file_index('visits');
 
--- Other settings count only if all indexes are written anew.
+-- Changed settings apply only if all indexes are written anew.
 ALTER TABLE visits SET TBLPROPERTIES ('file-index.bitmap.code.version' = '1');
 
 CALL sys.rewrite_file_index(table => 'visits', force => true);

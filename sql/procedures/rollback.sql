@@ -23,7 +23,7 @@ CALL sys.create_tag('prices', 'opening', 1);
 
 CALL sys.rollback(table => 'prices', snapshot => 3);
 
--- Digits are the id of a snapshot.
+-- A string of digits is the id of a snapshot.
 CALL sys.rollback(table => 'prices', version => '2');
 
 -- The snapshots go to the trash, as by default.

@@ -23,7 +23,7 @@ CALL sys.rollback_to('prices', 1);
 
 SELECT * FROM prices ORDER BY item;
 
--- What would come back. Nothing changes.
+-- What would be restored. Nothing changes.
 EXPLAIN CALL sys.undo('prices', 'last');
 
 -- `last` is the newest run; sys.trash lists the names of all.

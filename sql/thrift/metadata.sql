@@ -35,7 +35,7 @@ SELECT `typed`.`region` AS `region`, sum(`typed`.`amount`) AS `total`
 FROM (SELECT * FROM `paimon`.`bi`.`sales`) `typed`
 GROUP BY `typed`.`region` ORDER BY `region` LIMIT 1000;
 
--- A view of one's own session, which some tools try.
+-- A temporary view, which some tools create.
 CREATE TEMPORARY VIEW recent AS SELECT * FROM sales WHERE sold >= DATE '2026-01-02';
 
 SELECT id, region FROM recent ORDER BY id;

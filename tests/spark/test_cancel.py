@@ -100,6 +100,21 @@ def test_a_cancelled_compaction_leaves_no_file(spark: SparkSession, warehouse: P
     assert spark.sql("SELECT count(*) FROM c").collect()[0][0] == 600_000
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_cancelled_export_leaves_no_file(spark: SparkSession, tmp_path: Path, *, overwrite: bool) -> None:
+    out = tmp_path / "out"
+    if overwrite:
+        out.mkdir()
+        (out / "old").write_text("x")
+    sleep = "reflect('java.lang.Thread', 'sleep', 60000L) IS NOT NULL"
+    query = f"SELECT id FROM range(0, 400000, 1, 2) WHERE id < 399999 OR {sleep}"
+    statement = f"COPY INTO '{out}' FROM ({query}) FILE_FORMAT = (TYPE = CSV) OVERWRITE = {overwrite}"
+    with running(spark, statement) as failure:
+        wait_for(lambda: has_job(spark) and any(p.name.startswith("part-") for p in out.rglob("*")))
+        cancel(spark, failure)
+    assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")) == ["out", "out/old"] * overwrite
+
+
 def other_session(spark: SparkSession) -> SparkSession:
     """Return a second session of the application."""
     session = spark.newSession()

@@ -100,7 +100,7 @@ def test_what_was_written_is_loaded_again(spark: SparkSession, tmp_path: Path, k
     assert (path, files, written) == (str(out), len([p for p in out.iterdir() if p.name.startswith("part-")]), 40)
     with pytest.raises(Exception, match=r"exists.*OVERWRITE = TRUE"):
         spark.sql(statement)
-    assert spark.sql(f"{statement.replace('40', '30')} OVERWRITE = TRUE").first()[2] == 30  # type: ignore[index]
+    assert spark.sql(f"{statement.replace('id < 40', 'id < 30')} OVERWRITE = TRUE").first()[2] == 30  # type: ignore[index]
     spark.sql("CREATE TABLE u (id INT, name STRING)")
     header = ", SKIP_HEADER = 1, COMPRESSION = GZIP" if kind == "CSV" else ""
     copy(spark, out, f"(TYPE = {kind} {header})", "u")
@@ -208,6 +208,15 @@ def test_nested_values_go_by_name(spark: SparkSession, source: Path) -> None:
     ]
 
 
+def test_keys_that_become_equal_are_errors(spark: SparkSession, source: Path) -> None:
+    spark.sql("CREATE TABLE t (id INT, m MAP<INT, STRING>)")
+    (source / "a.json").write_text('{"id": 1, "m": {"1": "a", "01": "b"}}\n{"id": 2, "m": {"1": "a", "2": "b"}}\n')
+    assert copy(spark, source, "(TYPE = JSON) ON_ERROR = CONTINUE")[0][2:5] == (1, 2, 1)
+    spark.sql("CREATE TABLE u (m MAP<DOUBLE, STRING>)")
+    (source / "a.json").write_text('{"m": {"0": "a", "-0": "b"}}\n')
+    assert copy(spark, source, "(TYPE = JSON) ON_ERROR = CONTINUE", "u")[0][2:5] == (0, 1, 1)
+
+
 def test_values_that_do_not_fit_are_errors(spark: SparkSession, source: Path) -> None:
     spark.sql("CREATE TABLE t (id INT, v INT, f FLOAT)")
     pq.write_table(pa.table({"id": [1.9, 2.0], "f": [1.5, 1e300]}), source / "a.parquet")
@@ -260,8 +269,33 @@ def test_formats_and_nulls_of_written_csv(spark: SparkSession, tmp_path: Path) -
     how = "FILE_FORMAT = (TYPE = CSV, TIMESTAMP_FORMAT = 'yyyy/MM/dd')"
     spark.sql(f"COPY INTO '{tmp_path}/out' FROM {query} {how}")
     assert "".join(p.read_text() for p in (tmp_path / "out").glob("part-*")) == "2024/01/02,2024/01/02\n"
-    with pytest.raises(Exception, match="one column has no text for NULL"):
+    with pytest.raises(Exception, match=r"\[VALUE_NOT_STORABLE\] A CSV file of one column has no text for NULL"):
         spark.sql(f"COPY INTO '{tmp_path}/one' FROM (SELECT CAST(NULL AS STRING) AS a) FILE_FORMAT = (TYPE = CSV)")
+
+
+def test_a_failed_export_leaves_the_directory(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export = f"COPY INTO '{out}' FROM (SELECT id, {{}} AS v FROM range(4)) FILE_FORMAT = (TYPE = JSON) OVERWRITE = TRUE"
+    failing = "if(id = 3, raise_error('no'), 1)"
+    with pytest.raises(Exception, match="COPY INTO cannot write the rows"):
+        spark.sql(export.format(failing))
+    assert not out.exists()
+    spark.sql(export.format("1"))
+    (out / "below").mkdir()
+    (out / "below" / "a").write_text("x")
+    before = {p.relative_to(out) for p in out.rglob("*")}
+    with pytest.raises(Exception, match="COPY INTO cannot write the rows"):
+        spark.sql(export.format(failing))
+    assert {p.relative_to(out) for p in out.rglob("*")} == before
+    spark.sql(f"COPY INTO '{out}' FROM (SELECT id FROM json.`{out}`) FILE_FORMAT = (TYPE = JSON) OVERWRITE = TRUE")
+    after = {p.relative_to(out) for p in out.rglob("*")}
+    assert before & after == {Path("_SUCCESS"), Path("._SUCCESS.crc")}
+    assert rows(spark, f"SELECT id FROM json.`{out}` ORDER BY id") == [(0,), (1,), (2,), (3,)]
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Exception, match="is a file"):
+        spark.sql(export.format("1").replace(str(out), str(tmp_path / "file")))
+    with pytest.raises(Exception, match="root of its store"):
+        spark.sql(export.format("1").replace(str(out), "/"))
 
 
 def test_tables_are_not_overwritten(spark: SparkSession) -> None:

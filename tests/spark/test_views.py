@@ -55,6 +55,11 @@ def test_views_are_listed_described_and_shown(base: SparkSession) -> None:
     assert rows(base, "SHOW CREATE TABLE v") == [(shown,)]
     assert rows(base, "SHOW TBLPROPERTIES v ('x')") == [("x", "y")]
     assert rows(base, "SHOW COLUMNS IN v") == [("n",)]
+    told = {t.name: (t.tableType, t.description, t.catalog) for t in base.catalog.listTables()}
+    assert told == {"t": ("MANAGED", None, "paimon"), "v": ("VIEW", "c", "paimon")}
+    assert base.catalog.getTable("v").namespace == [database]
+    assert base.catalog.tableExists("v")
+    assert [c.name for c in base.catalog.listColumns("v")] == ["n"]
 
 
 def test_views_are_replaced_altered_and_renamed(base: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""Sources cite the pages of the format: each citation names a page, and a section or rule of it."""
+"""Sources cite the pages of the format, and pages name modules: each exists."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _RULE = re.compile(r"\*\*([A-Z][0-9]+)\*\*")
 _CITATION = re.compile(r"\(docs/spec/[^)]*\)")
 _PART = re.compile(r"docs/spec/(\w+\.md), (.+)")
 _TARGET = re.compile(r"(?:sections? |appendix )?([A-Z]?[0-9]+(?:\.[0-9]+)?|[A-Z])(?:-([A-Z]?[0-9]+))?")
+_MODULE = re.compile(r"`([\w./-]+\.(?:py|scala))`")
+_NOT_OF_THE_TREE = {"program.py"}  # a user's own
 _OTHER_SPELLING = re.compile(
     r"(?:storage|sql) spec\b|\(semantics|\bsemantics,? (?:section )?[A-Z]?[0-9]|\((?:storage|sql) [0-9]|[( ]R[0-9]+\)"
 )
@@ -100,3 +102,16 @@ def test_sources_cite_in_one_spelling() -> None:
         if "docs/spec" in rest or _OTHER_SPELLING.search(rest):
             other.append(str(path.relative_to(ROOT)))
     assert other == []
+
+
+def test_pages_name_modules_that_exist() -> None:
+    roots = [ROOT, ROOT / "paimon_spark", ROOT / "paimon_spark/cli"]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    named = [(page, name) for page in pages for name in _MODULE.findall(page.read_text(encoding="utf-8"))]
+    missing = [
+        f"{page.relative_to(ROOT)}: {name}"
+        for page, name in named
+        if name not in _NOT_OF_THE_TREE and not any((root / name).is_file() for root in roots)
+    ]
+    assert missing == []
+    assert len(named) > 50

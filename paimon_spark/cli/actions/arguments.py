@@ -211,7 +211,7 @@ def request_of(given: Given) -> Request:
     arguments: dict[str, str | bool] = dict(_own_arguments(given))
     arguments |= _target(given, database, table, arguments)
     if given.flag("dry_run"):
-        if not action.procedure:
+        if not action.has_dry_run:
             raise given.wrong(f"The action {action.name} has no dry run.", "Leave --dry_run out.")
         arguments["dry_run"] = True
     chosen = catalog_conf.pop("warehouse", None) or warehouse or DEFAULT_WAREHOUSE

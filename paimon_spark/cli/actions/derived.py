@@ -30,6 +30,7 @@ def derived(procedure: Procedure) -> Action:
         target,
         destroys=DESTROYS.get(procedure.name, ""),
         needs_yes=procedure.name in NEED_YES,
+        has_dry_run=not procedure.read_only,
     )
 
 

@@ -48,7 +48,7 @@ _MERGE = (
 def frame_of(action: Action) -> list[Option]:
     """Return the options of every action that this one has."""
     own = {o.name for o in action.options} | set(_LEFT_OUT.get(action.target, ()))
-    if not action.procedure:
+    if not action.has_dry_run:
         own.add("dry_run")
     if action.on_spark:
         own.add("threads")

@@ -74,6 +74,7 @@ class Action:
         on_spark: whether it always runs on Spark.
         spark_options: the options that need Spark.
         family: the entry point that has the procedure, for a quick start; if empty, all are loaded.
+        has_dry_run: whether ``--dry_run`` prints a plan; a procedure that changes nothing has none.
     """
 
     name: str
@@ -86,6 +87,7 @@ class Action:
     on_spark: bool = False
     spark_options: tuple[str, ...] = ()
     family: str = ""
+    has_dry_run: bool = True
 
     def option(self, name: str) -> Option | None:
         """Return the option with this name; None if there is none."""
@@ -296,6 +298,7 @@ _ACTIONS = (
             Option("sink_parallelism", refused="Spark chooses the number of tasks that write"),
         ),
         destroys="the rows that match",
+        has_dry_run=False,
     ),
     Action(
         "migrate_table",
@@ -344,8 +347,8 @@ _ACTIONS = (
 
 _CAPTURE = Refusal(
     "change data capture is a permanent Flink job",
-    "Write the changes as rows of the table with Spark's structured streaming, from its source for {source}: "
-    "docs/streaming.md.",
+    "Write the changes as rows of the table with Spark's structured streaming, from its source for {source}; a column "
+    "`rowkind` with +I, -U, +U or -D marks deletes.",
 )
 _CAPTURED = {
     "mysql_sync_table": "Kafka, which Debezium fills",
@@ -377,7 +380,7 @@ ACTIONS: Mapping[str, Action] = {a.name: replace(a, family=_FAMILY_OF.get(a.name
 DESTROYS: Mapping[str, str] = {
     "copy": _TARGETS,
     "empty_trash": "what the trash has of old or named runs",
-    "maintain": "old snapshots and tags, and unreferenced files",
+    "maintain": "old snapshots and tags, and what the trash has of old runs",
     "migrate_file": _SOURCES,
     "purge_files": "all rows, branches, tags and snapshots but the last",
     "repair_earliest_snapshot": "the way to the snapshots before the gap",

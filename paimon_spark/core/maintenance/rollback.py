@@ -1,4 +1,4 @@
-"""Rollback: its target, the snapshots, changelogs and tags newer than the target, and their removal."""
+"""Rollback: its target, the snapshots, changelogs, tags and load records newer than the target, and their removal."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
 from paimon_spark.core.maintenance.trash import TrashRun, unfinished_rollback
+from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
@@ -58,10 +59,14 @@ def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:
 
 
 def deletions(table: Table, target_id: int) -> list[Action]:
-    """Return the removal of everything newer than a snapshot, in order."""
+    """Return the removal of everything newer than a snapshot, in order.
+
+    Load records are first: one must not outlast the snapshot of its load, whose id is used again.
+    """
     refs, paths = newer_refs(table, target_id), table.paths
     reason = f"newer than snapshot {target_id}"
     return [
+        *(Action(DELETE, path, 0, f"the load is {reason}") for path in LoadRecords.of(table).above(target_id)),
         *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
         *(Action(DELETE, paths.changelog(i), 0, f"changelog {i} is {reason}") for i in refs.changelogs),
         *(Action(DELETE, paths.tag(name), 0, f"tag '{name}' is {reason}") for name in refs.tags),

@@ -78,6 +78,15 @@ class TrashRecord:
     files: int | None = None
     bytes: int | None = None
 
+    def may_go(self, bound: int) -> bool:
+        """Return whether the run may be deleted if those from before a time go.
+
+        One whose undo was interrupted stays: the next undo completes it. One whose deletion was interrupted goes.
+        """
+        if self.state is TrashState.EMPTYING:
+            return True
+        return self.time_millis < bound and self.state is not TrashState.UNDOING
+
     def to_json(self) -> str:
         """Return the record as the text of its file."""
         return json.dumps({"version": _VERSION, **asdict(self)}, indent=2, default=str)
@@ -184,6 +193,9 @@ class TrashRun:
 
     def _settle(self) -> None:
         run = self.record.run
+        found = find_run(self._table, run)
+        if found is not None and found.state in (TrashState.UNDOING, TrashState.EMPTYING):
+            return  # an undo or a deletion has begun meanwhile, which ends the run
         if self._resumed or not self._files:
             kept = list(self._io.list_recursive(self._paths.files(run)))
             self._files, self._bytes = len(kept), sum(s.size for s in kept)
@@ -276,7 +288,8 @@ def run_files(table: Table, run: str) -> Iterator[FileStatus]:
 def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
     """Return the run of an interrupted rollback of the table's branch to a snapshot, to take what is left.
 
-    The hint of the rollback names it. Commits call this, so a malformed record counts as none.
+    The hint of the rollback names it. It may be done: another commit has completed the rollback, and the rollback has
+    begun again. Commits call this, so a malformed record counts as none.
     """
     name = table.snapshots.rollback_run()
     try:
@@ -285,25 +298,32 @@ def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
         return None
     if record is None or (record.kind, record.target, record.branch) != (TrashKind.ROLLBACK, target, table.branch):
         return None
-    unfinished = record.state in (TrashState.OPEN, TrashState.UNDOING)
-    return TrashRun(table, record, resumed=True) if unfinished else None
+    return None if record.state is TrashState.EMPTYING else TrashRun(table, record, resumed=True)
 
 
 def empty_expired(table: Table, clock_millis: int) -> list[str]:
-    """Delete the runs whose retention has ended, except one whose undo was interrupted; return them."""
+    """Delete the runs whose retention has ended, and those whose deletion was interrupted; return them."""
     bound = clock_millis - table.options.trash_retention_ms
-    going = [r for r in runs(table) if r.time_millis < bound and r.state is not TrashState.UNDOING]
-    for record in going:
-        delete_run(table, record)
-    return [r.run for r in going]
+    return [r.run for r in runs(table) if r.may_go(bound) and delete_run(table, r.run)]
 
 
-def delete_run(table: Table, record: TrashRecord) -> None:
-    """Delete a run for good: first it is marked, so that an interrupted deletion cannot be undone in part."""
+def delete_run(table: Table, run: str, *, even_undoing: bool = False) -> bool:
+    """Delete a run for good; return whether it was there.
+
+    First it is marked, so that an interrupted deletion cannot be undone in part.
+
+    Args:
+        table: the table.
+        run: the run, whose record is read anew.
+        even_undoing: also if an undo of it has begun; otherwise it stays.
+    """
+    record = find_run(table, run)
+    if record is None or (record.state is TrashState.UNDOING and not even_undoing):
+        return False
     mark(table, record, TrashState.EMPTYING)
-    paths = TrashPaths(table)
-    table.file_io.delete_dir(paths.files(record.run))
+    table.file_io.delete_dir(TrashPaths(table).files(run))
     forget(table, record)
+    return True
 
 
 def forget(table: Table, record: TrashRecord) -> None:

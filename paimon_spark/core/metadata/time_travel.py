@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import datetime, tzinfo
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
@@ -14,6 +14,7 @@ from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, ChangelogProducer, CommitKind
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.time_texts import time_text
 
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
 
@@ -235,4 +236,4 @@ def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
 def _time_text(millis: int) -> str:
     if not LEAST_MILLIS <= millis <= MOST_MILLIS:
         return f"{millis} ms after 1970"
-    return datetime.fromtimestamp(millis / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + " UTC"
+    return f"{time_text(millis, fraction=True)} UTC"

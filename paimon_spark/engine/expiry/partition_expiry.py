@@ -27,6 +27,7 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import partition_text
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.time_texts import clock_text
 
 DROP = "drop partition"
 _last_checks: dict[tuple[str, str], float] = {}
@@ -206,5 +207,5 @@ def _texts_key(table: Table, partition: bytes) -> list[str]:
 
 
 def _action(table: Table, found: _Partition, limit: datetime) -> Action:
-    reason = f"older than {limit:%Y-%m-%d %H:%M:%S}: {found.files} files"
+    reason = f"older than {clock_text(limit)}: {found.files} files"
     return Action(DROP, table.partition_text(found.partition), found.bytes, reason)

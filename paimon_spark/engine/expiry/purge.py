@@ -1,4 +1,4 @@
-"""Purging a table: deletes every row, snapshot, tag, branch and consumer with all their files; the schemas are kept."""
+"""Purging a table: deletes rows, snapshots, tags, branches, consumers and load records; the schemas are kept."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, SafeDe
 from paimon_spark.core.maintenance.orphans import emptied
 from paimon_spark.core.maintenance.reachability import Reachability
 from paimon_spark.core.maintenance.trash import TrashRun
+from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -78,7 +79,7 @@ def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan
     tags, consumers = tuple(RefStore.of(table).tag_names()), plan_clear(table)
     latest = table.snapshots.latest()
     commits = _commits(table, latest)
-    actions = [*dropped.actions, *consumers.actions, *_references(table, latest, commits)]
+    actions = [*dropped.actions, *consumers.actions, *_loads(table), *_references(table, latest, commits)]
     kept = _kept(table, latest, replaced=commits > 0)
     listing = list_files(table, runner, clock_millis)
     files = sorted((f for f in listing.files if f.path.rpartition("/")[2] not in kept), key=lambda f: f.path)
@@ -86,6 +87,13 @@ def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan
     directories = tuple(emptied(listing, (f.path for f in files)))
     actions += [Action(DELETE, d, 0, "nothing is left in it") for d in directories]
     return PurgePlan(table, clock_millis, dropped, tags, consumers, directories, tuple(actions))
+
+
+def _loads(table: Table, before: int | None = None) -> list[Action]:
+    """Return the deletion of the records of loads: of all, or of those before a snapshot."""
+    found = LoadRecords.of(table).read().items()
+    going = [path for path, record in found if before is None or record.snapshotId < before]
+    return SafeDeleter(table).measure([Action(DELETE, p, 0, "the load has no rows then") for p in sorted(going)])
 
 
 def _commits(table: Table, latest: Snapshot | None) -> int:
@@ -142,13 +150,15 @@ def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = 
     first = done.snapshot_ids[0] if isinstance(done, Committed) else emptied_id
     if trash is not None and first is not None:
         trash.begin(latest=first - 1)  # others may have committed since the purge was planned
+    loads_gone = SafeDeleter(table, trash).delete(_loads(table, first))
     snapshots_gone = execute_expire(table, plan_expire(table, everything, now), trash)
     changelogs_plan = plan_expire_changelogs(table, everything, now, everything=True)
     changelogs_gone = execute_expire_changelogs(table, changelogs_plan, trash)
     left_gone = execute_orphans(plan_orphans([table], runner, clock_millis=now + 1, older_than=now), lambda _: trash)
     for directory in plan.directories:
         table.file_io.delete_empty_dir(directory)
-    deleted = [d for d in (branches_gone, tags_gone, snapshots_gone, changelogs_gone, left_gone) if d is not None]
+    gone = (branches_gone, tags_gone, loads_gone, snapshots_gone, changelogs_gone, left_gone)
+    deleted = [d for d in gone if d is not None]
     sizes = dict(zip(plan.consumers.names, (a.bytes for a in plan.consumers.actions), strict=True))
     return PurgeResult(
         len(consumers_gone) + sum(d.files for d in deleted),

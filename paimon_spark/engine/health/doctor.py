@@ -1,4 +1,4 @@
-"""Examination of a table: what is wrong with it, what that costs, and the statement that mends it.
+"""Examination of a table: what is wrong with it, what that costs, and the statement that fixes it.
 
 Manifests and directory listings are read, data files are not.
 """
@@ -58,10 +58,12 @@ def diagnose(
         limits: from which numbers on something is reported.
     """
     table = replace(table, options=valid_options(table.options))
+    hidden_above = table.snapshots.rollback_target()
     referenced = references_of(table, protecting_refs)
     refs = [*referenced.refs, *(u.ref for u in referenced.unreadable)]
     own = (r.snapshot for r in refs if r.kind is RefKind.SNAPSHOT and r.branch == table.branch)
-    latest = max(own, key=lambda s: s.id, default=None)
+    visible = (s for s in own if hidden_above is None or s.id <= hidden_above)
+    latest = max(visible, key=lambda s: s.id, default=None)
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
     findings = list(_unreadable(table, referenced, latest))
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
@@ -109,7 +111,7 @@ def _unreadable(table: Table, referenced: ReferencedFiles, latest: Snapshot | No
             code=Code.UNREADABLE,
             found=f"{', '.join(labels[:3])}{f' and {len(labels) - 3} more' if len(labels) > 3 else ''} cannot be read: "
             f"{message}",
-            mend=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
+            remedy=call("remove_unexisting_manifests", table=sql_name(table)) if missing else None,
         )
 
 

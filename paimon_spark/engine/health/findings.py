@@ -70,7 +70,7 @@ class Finding:
         severity: how urgent it is.
         code: what it is.
         found: what was found, with numbers.
-        mend: the statement that mends it; None where only a decision does.
+        remedy: the statement that fixes it; None where only a decision does.
         gain_bytes: bytes that the statement frees or need not be read any more.
         gain_files: files that there are fewer after it.
         estimated: whether the gain is an estimate.
@@ -81,7 +81,7 @@ class Finding:
     severity: Severity
     code: Code
     found: str
-    mend: str | None = None
+    remedy: str | None = None
     gain_bytes: int = 0
     gain_files: int = 0
     estimated: bool = False
@@ -94,7 +94,7 @@ class Finding:
             "severity": str(self.severity),
             "finding": str(self.code),
             "found": self.found,
-            "mend": self.mend,
+            "remedy": self.remedy,
             "gain_bytes": self.gain_bytes,
             "gain_files": self.gain_files,
             "estimated": self.estimated,

@@ -51,7 +51,8 @@ def held_alone(referenced: ReferencedFiles, groups: Mapping[str, Sequence[Protec
 
 def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Finding]:
     """Yield what holds files, and which snapshots, tags and partitions should have expired."""
-    own = [r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch]
+    snapshots = (r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
+    own = [r for r in snapshots if e.latest is None or r.snapshot.id <= e.latest.id]
     consumers = RefStore.of(e.table).consumers()
     ends = expiry_ends(e.table, [r.snapshot for r in own], e.now, consumers)
     groups = _groups(e, own, ends)
@@ -59,7 +60,7 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
     live = referenced.total(referenced.of_any(own[-1:]))
     if "expired" in held:
         yield _expired(e, held["expired"], live)
-    long_lived = [r.snapshot.id for r in e.refs if r.kind is RefKind.CHANGELOG and r.branch == e.table.branch]
+    long_lived = [r for r in e.refs if r.kind is RefKind.CHANGELOG and r.branch == e.table.branch]
     yield from _consumers(e, held, consumers, own, long_lived)
     gone = expired_tags(e.table, e.now)
     if gone:
@@ -74,7 +75,8 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
             gain_files=sum(h.files for h in freed),
         )
     first = own[0].snapshot.id if own else 0
-    reading = sorted(name for name, following in consumers.items() if long_lived and following < first)
+    earliest = min((r.snapshot.id for r in long_lived), default=first)
+    reading = sorted(name for name, following in consumers.items() if earliest <= following < first)
     yield from _pins(e, referenced, held, live, gone, reading)
 
 
@@ -146,12 +148,12 @@ def _consumers(
     held: Mapping[str, Held],
     consumers: Mapping[str, int],
     own: Sequence[ProtectingRef],
-    long_lived: Sequence[int],
+    long_lived: Sequence[ProtectingRef],
 ) -> Iterator[Finding]:
-    times = {r.snapshot.id: r.snapshot.time_millis for r in own}
-    if not times:
+    if not own:
         return
-    first, last = min(*times, *long_lived, max(times)), max(times)
+    times = {r.snapshot.id: r.snapshot.time_millis for r in (*long_lived, *own)}
+    first, last = min(times), max(times)
     slowest = min(consumers, key=lambda name: (consumers[name], name), default=None)
     for name, following in consumers.items():
         pinned = held.get("consumed") if name == slowest else None
@@ -299,7 +301,9 @@ def _statistics(e: Examined) -> Iterator[Finding]:
     later = [
         r.snapshot
         for r in e.refs
-        if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch and r.snapshot.id > known.snapshot_id
+        if r.kind is RefKind.SNAPSHOT
+        and r.branch == e.table.branch
+        and known.snapshot_id < r.snapshot.id <= e.latest.id
     ]
     written = [s for s in later if s.commit_kind in (CommitKind.APPEND, CommitKind.OVERWRITE)]
     changed = sum(abs(s.delta_record_count) for s in written)

@@ -1,6 +1,6 @@
-"""Maintenance by findings: the safe remedies of what an examination has found, most gain first, within a time budget.
+"""Maintenance by findings: safe measures against what an examination has found, most gain first, in a time budget.
 
-Safe are remedies that lose no row of any snapshot that the table's options retain: compaction, compaction of manifests,
+Safe are measures that lose no row of any snapshot that the table's options retain: compaction, compaction of manifests,
 expiry of snapshots and tags by the table's own options, removal of orphans older than a day, and deletion of runs of
 the trash whose retention has ended.
 """
@@ -34,7 +34,7 @@ _OPEN_COST = 4 << 20
 """A file fewer is worth so many bytes fewer, as in the planning of splits."""
 
 
-class Remedy(StrEnum):
+class Measure(StrEnum):
     """What maintenance may do."""
 
     COMPACT = "compact"
@@ -45,20 +45,20 @@ class Remedy(StrEnum):
     EMPTY_TRASH = "empty_trash"
 
 
-REMEDIES: dict[Code, Remedy] = {
-    Code.SMALL_FILES: Remedy.COMPACT,
-    Code.LEVEL_0_FILES: Remedy.COMPACT,
-    Code.DELETED_ROWS: Remedy.COMPACT,
-    Code.SMALL_MANIFESTS: Remedy.COMPACT_MANIFEST,
-    Code.EXPIRED_SNAPSHOTS: Remedy.EXPIRE_SNAPSHOTS,
-    Code.EXPIRED_TAGS: Remedy.EXPIRE_TAGS,
-    Code.ORPHAN_FILES: Remedy.REMOVE_ORPHAN_FILES,
-    Code.EXPIRED_TRASH: Remedy.EMPTY_TRASH,
+MEASURES: dict[Code, Measure] = {
+    Code.SMALL_FILES: Measure.COMPACT,
+    Code.LEVEL_0_FILES: Measure.COMPACT,
+    Code.DELETED_ROWS: Measure.COMPACT,
+    Code.SMALL_MANIFESTS: Measure.COMPACT_MANIFEST,
+    Code.EXPIRED_SNAPSHOTS: Measure.EXPIRE_SNAPSHOTS,
+    Code.EXPIRED_TAGS: Measure.EXPIRE_TAGS,
+    Code.ORPHAN_FILES: Measure.REMOVE_ORPHAN_FILES,
+    Code.EXPIRED_TRASH: Measure.EMPTY_TRASH,
 }
 
 
 class Status(StrEnum):
-    """What became of a remedy."""
+    """What became of a measure."""
 
     DONE = "done"
     PARTLY = "partly done"
@@ -72,10 +72,10 @@ _Work = CompactionPlan | CompactManifestPlan | ExpirePlan | DeleteTagsPlan | Orp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A planned remedy for one table; `actions` are what its execution does. `error` says why it cannot be planned."""
+    """A planned measure for one table; `actions` are what its execution does. `error` says why it cannot be planned."""
 
     table: Table
-    remedy: Remedy
+    measure: Measure
     findings: tuple[Finding, ...]
     work: _Work | None = None
     actions: tuple[Action, ...] = ()
@@ -86,18 +86,19 @@ class Job:
     @property
     def statement(self) -> str:
         """Return the CALL that does the same."""
-        return next((f.mend for f in self.findings if f.mend), None) or call(self.remedy, table=sql_name(self.table))
+        given = next((f.remedy for f in self.findings if f.remedy), None)
+        return given or call(self.measure, table=sql_name(self.table))
 
     @property
     def gain(self) -> int:
-        """Return what the remedy is worth, in bytes."""
+        """Return what the measure is worth, in bytes."""
         best = max(self.findings, key=lambda f: f.gain_bytes + f.gain_files * _OPEN_COST)
         return max(best.gain_bytes + best.gain_files * _OPEN_COST, self.least_gain)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of the findings of one table and remedy."""
+    """What became of the findings of one table and measure."""
 
     table: str
     findings: str
@@ -113,28 +114,28 @@ class Outcome:
 
 
 def plan_jobs(
-    table: Table, findings: Sequence[Finding], allowed: Collection[Remedy], runner: TaskRunner, now: int
+    table: Table, findings: Sequence[Finding], allowed: Collection[Measure], runner: TaskRunner, now: int
 ) -> Iterator[Job]:
     """Yield the planned jobs for the findings about one table; nothing is changed.
 
     Tags that expire go before the snapshots: otherwise these keep files for them.
     """
     tags: Job | None = None
-    for remedy in Remedy:
-        own = tuple(f for f in findings if REMEDIES.get(f.code) is remedy and f.mend is not None)
-        if not own or remedy not in allowed:
+    for measure in Measure:
+        own = tuple(f for f in findings if MEASURES.get(f.code) is measure and f.remedy is not None)
+        if not own or measure not in allowed:
             continue
         try:
             gone = tags.work.names if tags is not None and isinstance(tags.work, DeleteTagsPlan) else ()
-            work, actions = _planned(table, remedy, own, runner, now, gone)
+            work, actions = _planned(table, measure, own, runner, now, gone)
         except PaimonError as e:
-            yield Job(table=table, remedy=remedy, findings=own, error=str(e))
+            yield Job(table=table, measure=measure, findings=own, error=str(e))
             continue
-        job = Job(table=table, remedy=remedy, findings=own, work=work, actions=tuple(actions))
-        if remedy is Remedy.EXPIRE_TAGS:
+        job = Job(table=table, measure=measure, findings=own, work=work, actions=tuple(actions))
+        if measure is Measure.EXPIRE_TAGS:
             tags = job
             continue
-        if remedy is Remedy.EXPIRE_SNAPSHOTS and tags is not None:
+        if measure is Measure.EXPIRE_SNAPSHOTS and tags is not None:
             tags = replace(tags, least_gain=job.gain + 1)
         yield job
     if tags is not None:
@@ -142,24 +143,24 @@ def plan_jobs(
 
 
 def _planned(
-    table: Table, remedy: Remedy, findings: Iterable[Finding], runner: TaskRunner, now: int, gone_tags: Iterable[str]
+    table: Table, measure: Measure, findings: Iterable[Finding], runner: TaskRunner, now: int, gone_tags: Iterable[str]
 ) -> tuple[_Work, Iterable[Action]]:
-    if remedy is Remedy.COMPACT:
+    if measure is Measure.COMPACT:
         buckets = frozenset().union(*(f.buckets for f in findings))
         compaction = plan_compaction(table.with_options({"write-only": "false"}), buckets=buckets)
         return compaction, compaction_actions(compaction)
-    if remedy is Remedy.COMPACT_MANIFEST:
+    if measure is Measure.COMPACT_MANIFEST:
         manifests = plan_compact_manifest(table)
         return manifests, manifests.actions
-    if remedy is Remedy.EXPIRE_SNAPSHOTS:
+    if measure is Measure.EXPIRE_SNAPSHOTS:
         keys = [(str(RefKind.TAG), table.branch, name) for name in gone_tags]
         expiry = plan_expire(table, ExpireConfig(max_deletes=_MOST), now, without=keys)
         return expiry, expiry.actions
-    if remedy is Remedy.EXPIRE_TAGS:
+    if measure is Measure.EXPIRE_TAGS:
         gone = expired_tags(table, now)
         tags = plan_delete_tags(table, gone, because=gone) if gone else DeleteTagsPlan()
         return tags, tags.actions
-    if remedy is Remedy.EMPTY_TRASH:
+    if measure is Measure.EMPTY_TRASH:
         trash = plan_empty(table, now, run=None, older_than=None)
         return trash, trash.actions
     orphans = plan_orphans([table], runner, clock_millis=now)
@@ -168,22 +169,22 @@ def _planned(
 
 def by_gain(jobs: Iterable[Job]) -> list[Job]:
     """Return jobs in the order of their execution."""
-    return sorted(jobs, key=lambda j: (-j.gain, j.table.name, j.remedy))
+    return sorted(jobs, key=lambda j: (-j.gain, j.table.name, j.measure))
 
 
-def left_over(findings: Iterable[Finding], allowed: Collection[Remedy]) -> Iterator[Outcome]:
-    """Yield the findings that maintenance does not mend."""
+def left_over(findings: Iterable[Finding], allowed: Collection[Measure]) -> Iterator[Outcome]:
+    """Yield the findings that maintenance does not fix."""
     for f in findings:
-        remedy = REMEDIES.get(f.code)
-        if f.mend is None:
-            reason = "no statement mends it"
-        elif remedy is None:
+        measure = MEASURES.get(f.code)
+        if f.remedy is None:
+            reason = "no statement fixes it"
+        elif measure is None:
             reason = "not done by itself: decide, and run the statement"
-        elif remedy not in allowed:
-            reason = f"'{remedy}' is not among the actions"
+        elif measure not in allowed:
+            reason = f"'{measure}' is not among the actions"
         else:
             continue
-        yield Outcome(table=f.table, findings=f.code, statement=f.mend, status=Status.LEFT, reason=reason)
+        yield Outcome(table=f.table, findings=f.code, statement=f.remedy, status=Status.LEFT, reason=reason)
 
 
 def run_job(job: Job, runner: TaskRunner, clock: Callable[[], int], deadline: int | None) -> Outcome:
@@ -233,8 +234,8 @@ def _executed(
         tags = execute_delete_tags(job.table, work)
         files, size = tags.files, tags.bytes
     elif isinstance(work, EmptyTrashPlan):
-        execute_empty(job.table, work)
-        files, size = sum(r.files for r in work.runs), sum(r.bytes for r in work.runs)
+        emptied = execute_empty(job.table, work)
+        files, size = sum(r.files for r in emptied), sum(r.bytes for r in emptied)
     else:
         orphans = _removed_orphans(work, job.table, clock)
         files, size = orphans.files, orphans.bytes
@@ -245,7 +246,7 @@ def _executed(
 def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -> OrphanResult:
     """Remove orphans as the procedure does: to the trash, unless its retention is 0."""
     request = TrashRequest(
-        procedure=Remedy.REMOVE_ORPHAN_FILES,
+        procedure=Measure.REMOVE_ORPHAN_FILES,
         wanted=None,
         default=True,
         clock_millis=clock(),

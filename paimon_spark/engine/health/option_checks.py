@@ -62,12 +62,11 @@ def _one(e: Examined, key: str, value: str) -> Iterator[Finding]:
         return
     if option is None:
         if key not in SPARK_PROPERTIES:
-            yield _unset(
-                e,
+            yield e.finding(
                 Severity.INFO,
                 Code.OPTION_UNKNOWN,
-                key,
-                f"The property '{key}' = {quoted(value)} is none of Paimon's options and has no effect.",
+                f"The property '{key}' = {quoted(value)} is none of Paimon's options and has no effect here; another "
+                "program may use it.",
             )
         return
     try:

@@ -17,10 +17,10 @@ from paimon_spark.engine.health.layout import SHOWN_LEVELS
 from paimon_spark.engine.health.pictures import (
     file_sizes,
     levels_by_bucket,
-    time_text,
     timeline,
     used_levels,
 )
+from paimon_spark.spec.time_texts import time_text
 
 _COLOURS = (
     "#c0392b",
@@ -140,10 +140,10 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     for f in findings:
         about = "about " if f.estimated else ""
         gains = [size_text(f.gain_bytes)] * bool(f.gain_bytes) + [f"{f.gain_files:,} files"] * bool(f.gain_files)
-        mend = f"<code>{escape(f.mend)}</code>" if f.mend else ""
+        remedy = f"<code>{escape(f.remedy)}</code>" if f.remedy else ""
         yield (
             f'<tr><td><span class="badge {f.severity}">{f.severity}</span></td>'
-            f"<td><strong>{f.code}</strong><br>{escape(f.found)}{mend}</td>"
+            f"<td><strong>{f.code}</strong><br>{escape(f.found)}{remedy}</td>"
             f'<td class="number">{about + "<br>".join(gains) if gains else ""}</td></tr>'
         )
     yield "</table>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from html import escape
 
 import numpy as np
@@ -13,6 +13,7 @@ from paimon_spark.core.metadata.refs import ProtectingRef, RefKind
 from paimon_spark.engine.health.examined import Examined
 from paimon_spark.engine.health.findings import size_text
 from paimon_spark.engine.health.layout import SHOWN_LEVELS
+from paimon_spark.spec.time_texts import time_text
 
 WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 16, 46
@@ -21,11 +22,6 @@ MOST_SNAPSHOTS = 400
 _LANE = 34
 _SIGNS = 16
 """Longer labels are cut."""
-
-
-def time_text(millis: int, zone: tzinfo = UTC) -> str:
-    """Return a time for people."""
-    return f"{datetime.fromtimestamp(millis / 1000, zone):%Y-%m-%d %H:%M:%S}"
 
 
 def _svg(height: int, label: str, body: Iterator[str]) -> str:

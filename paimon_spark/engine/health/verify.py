@@ -311,7 +311,10 @@ class Verification:
             return ()
 
     def _entries(self) -> Iterator[ManifestEntry]:
-        """Yield an entry of each needed file, once."""
+        """Yield an entry of each needed file, once.
+
+        A changelog may list files of compactions, which nothing needs.
+        """
         seen, left = set[str](), self._needed.copy()
         for ref in self._refs:
             for meta in self._metas(ref):
@@ -321,7 +324,9 @@ class Verification:
                 seen.update(meta.file_name for _ in opened)
                 for manifest in opened:
                     rows = np.flatnonzero(manifest.entry_columns().kind == FileKind.ADD)
-                    at = self._referenced.positions(self._places.of_rows(manifest, rows))
+                    places = self._places.of_rows(manifest, rows)
+                    known = self._referenced.holds(places)
+                    rows, at = rows[known], self._referenced.positions(places[known])
                     _, firsts = np.unique(at, return_index=True)
                     chosen = np.sort(firsts[left[at[firsts]]])
                     left[at[chosen]] = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests, file_names
-from paimon_spark.core.maintenance.trash import RUN_NAME, TrashPaths
+from paimon_spark.core.maintenance.trash import MalformedRun, TrashPaths, TrashRecord, TrashState, all_runs, run_files
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import (
     ProtectingRef,
@@ -152,14 +152,22 @@ def _definition(table: Table, name: str) -> FileStatus | None:
 
 def _trashed(table: Table, name: str) -> list[Fact]:
     """Return the runs of the trash that hold a file of that name."""
-    store, paths, found = table.file_io, TrashPaths(table), list[Fact]()
-    for run in (s.name for s in store.list(paths.directory) if s.is_dir and RUN_NAME.fullmatch(s.name)):
-        for kept in store.list_recursive(paths.files(run)):
+    paths, found = TrashPaths(table), list[Fact]()
+    for run in all_runs(table):
+        for kept in run_files(table, run.run):
             if kept.name == name and not kept.is_dir:
-                undo = call("undo", table=sql_name(table), run=run)
-                text = f"{paths.original(run, kept.path)} ({kept.size} bytes) is in the trash; {undo} restores it"
-                found.append(Fact(fact="in the trash", reference=f"run {run}", millis=kept.mtime_ms, detail=text))
+                where = f"{paths.original(run.run, kept.path)} ({kept.size} bytes) is in the trash"
+                text = f"{where}; {_way_back(table, run)}"
+                found.append(Fact(fact="in the trash", reference=f"run {run.run}", millis=kept.mtime_ms, detail=text))
     return found
+
+
+def _way_back(table: Table, run: TrashRecord | MalformedRun) -> str:
+    if isinstance(run, MalformedRun):
+        return f"no CALL restores it: {run.error.message}"
+    if run.state is TrashState.EMPTYING:
+        return "the deletion of the run has begun, so it cannot be restored"
+    return f"{call('undo', table=sql_name(table), run=run.run)} restores it"
 
 
 def _status(table: Table, name: str, changes: Iterable[_Change], runner: TaskRunner) -> FileStatus | None:

@@ -27,16 +27,19 @@ class ConsumerPlan:
 
 @translate_io_errors()
 def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> ConsumerPlan:
-    """Plan moving a consumer of the table's branch to a snapshot, or deleting it; nothing is changed.
+    """Plan moving a consumer of the table's branch to a snapshot or long-lived changelog, or deleting it.
+
+    Nothing is changed.
 
     Raises:
         ArgumentError: the name is not a valid consumer name.
-        NotFoundError: there is no such snapshot.
+        NotFoundError: there is neither a snapshot nor a changelog of this id.
     """
     check_name(name, "consumer")
     path = table.paths.consumer(name)
     if next_snapshot is not None:
-        table.snapshots.get(next_snapshot)
+        if not table.file_io.exists(table.paths.changelog(next_snapshot)):
+            table.snapshots.get(next_snapshot)
         size = len(consumer_json(next_snapshot).encode())
         return ConsumerPlan(
             name, next_snapshot, Action(WRITE, path, size, f"consumer '{name}' reads snapshot {next_snapshot} next")

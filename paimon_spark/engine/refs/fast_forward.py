@@ -1,8 +1,8 @@
 """Fast-forward: the main branch gets the state and history of another branch.
 
-With E the earliest snapshot of the branch, the main branch loses its own snapshots, changelogs and tags from E on, and
-gets all snapshots, schemas and tags of the branch. Snapshots are replaced in place, the latest of both branches last,
-so every reader sees the main branch before the statement or a snapshot of the branch.
+With E the earliest snapshot of the branch, the main branch loses its own snapshots, changelogs, tags and records of
+loads from E on, and gets all snapshots, schemas and tags of the branch. Snapshots are replaced in place, the latest of
+both branches last, so every reader sees the main branch before the statement or a snapshot of the branch.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, SafeDeleter
 from paimon_spark.core.maintenance.rollback import complete_rollback, remove_newer
 from paimon_spark.core.metadata.branches import branch_exists, no_such_branch, on_branch
+from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import read_if_there, read_needed, translate_io_errors
@@ -189,7 +190,11 @@ def _ref_changes(main: Table, branch: Table, first_id: int) -> tuple[Change, ...
         for i in reversed(own.changelog_ids())
         if i >= first_id
     ]
-    return (*(c for c in written if read_if_there(main.file_io, c.path) != c.data), *gone, *stale)
+    first = read_if_there(main.file_io, main.paths.snapshot(first_id))
+    shared = first in (None, _content(branch, branch.paths.snapshot(first_id)))
+    records = LoadRecords.of(main).above(first_id if shared else first_id - 1)
+    loads = [Change(path, None, "the main branch's own load") for path in records]
+    return (*(c for c in written if read_if_there(main.file_io, c.path) != c.data), *gone, *stale, *loads)
 
 
 def _content(table: Table, path: str) -> bytes:

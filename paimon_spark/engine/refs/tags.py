@@ -16,13 +16,14 @@ from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag_name
-from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
+from paimon_spark.core.metadata_io import delete_best_effort, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.time_texts import clock_text
 
 _LONGEST = timedelta(days=timedelta.max.days)
 """The longest time that a tag can be kept."""
@@ -115,21 +116,22 @@ def plan_create_tag(
 def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
     """Plan renaming a tag; nothing is changed.
 
+    An interrupted rename leaves the same tag under both names; the next one completes it.
+
     Raises:
         ArgumentError: the new name is invalid.
         NotFoundError: the tag does not exist.
-        AlreadyExistsError: a tag of the new name exists.
+        AlreadyExistsError: another tag of the new name exists, or the names are the same.
     """
     refs, new_name = RefStore.of(table), check_tag_name(new_name)
     tag = refs.get_tag(name)
-    if refs.find_tag(new_name) is not None:
+    data = tag.to_json().encode()
+    present = read_if_there(table.file_io, table.paths.tag(new_name))
+    if name == new_name or present not in (None, data):
         raise refs.tag_exists(new_name)
-    size = len(tag.to_json().encode())
-    actions = (
-        Action(WRITE, table.paths.tag(new_name), size, f"new name of tag '{name}'"),
-        Action(DELETE, table.paths.tag(name), size, f"it is called '{new_name}' now"),
-    )
-    return TagPlan(new_name, tag, actions, rename_from=name)
+    write = Action(WRITE, table.paths.tag(new_name), len(data), f"new name of tag '{name}'")
+    delete = Action(DELETE, table.paths.tag(name), len(data), f"it is called '{new_name}' now")
+    return TagPlan(new_name, tag, (write, delete) if present is None else (delete,), rename_from=name)
 
 
 @translate_io_errors()
@@ -249,7 +251,7 @@ def expired_tags(table: Table, clock_millis: int, older_than_millis: int | None 
             created = created if kept is not None else None
             created = created or _modified(table, name)
             if created is not None and created < bound:
-                found[name] = f"it was created at {created:%Y-%m-%d %H:%M:%S}"
+                found[name] = f"it was created at {clock_text(created)}"
     return found
 
 

@@ -173,5 +173,6 @@ def _attempt(table: Table, query: str) -> Attempt | None:
     except ValueError as e:
         raise CorruptTableError(
             f"The file {path} is malformed: {e}.",
-            hint="It records what a query was about to commit: see docs/streaming.md.",
+            hint="It records the batch that the query began last. Restore it; or delete it: the query then writes its "
+            "next batch, also if the table has the rows of that batch already.",
         ) from e

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,6 +45,14 @@ def test_named_in_any_case_and_under_any_name() -> None:
         None,
         False,
     )
+
+
+def test_read_only_procedures_have_no_dry_run() -> None:
+    reading = replace(PROC, read_only=True)
+    statement = parse_call("CALL sys.demo(table => 'a.b', tag => 't', dry_run => true)")
+    assert bind(PROC, statement.positional, statement.named).dry_run
+    with pytest.raises(ArgumentError, match=r"unknown argument 'dry_run'.*It changes nothing"):
+        bind(reading, statement.positional, statement.named)
 
 
 @pytest.mark.parametrize("absent", ["''", "NULL", "'  '"])

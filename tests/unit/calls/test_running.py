@@ -14,6 +14,7 @@ from paimon_spark.core.cancellation import cancellable, checkpoint, current_flag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.errors import StatementCancelledError
+from paimon_spark.spec.rows import Timestamp
 from tests.unit.procedures.warehouse import Warehouse
 
 
@@ -59,6 +60,7 @@ def test_a_call_is_listed_and_cancelled(house: Warehouse, threads: int) -> None:
     (call,) = house.call("CALL sys.running()")
     assert (call["procedure"], call["table"], call["user"]) == ("compact", "db.t", "ada")
     assert call["progress"] == "0/2 compact db.t"
+    assert isinstance(call["started_at"], Timestamp)
     threading.Timer(0.2, go_on.set).start()
     assert house.call(f"CALL sys.cancel('{call['id']}')") == [{"result": True}]
     beside.join(30)

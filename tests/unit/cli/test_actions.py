@@ -219,6 +219,7 @@ def test_the_catalog_s_options_win_over_the_warehouse() -> None:
         ("create_tag --path /w/d.db/t", "misses --tag_name"),
         ("delete --path /w/d.db/t", "misses --where"),
         ("delete --path /w/d.db/t --where x=1 --dry-run", "has no dry run"),
+        ("history --path /w/d.db/t --dry_run", "has no dry run"),
         ("expire_partitions --path /w/d.db/t --expiration_time 1d", "misses --timestamp_formatter"),
         ("rewrite_file_index --path /w/d.db/t --identifier d.t", "--identifier is given together"),
         ("purge_files --path /w/d.db/t", "Give --yes"),

@@ -96,6 +96,13 @@ def test_table_and_exit_codes(warehouse: Path, capsys: pytest.CaptureFixture[str
     assert main(["doctor", "--warehouse", str(warehouse), "--table", "db.nope"]) == 1
 
 
+def test_the_summary_goes_to_standard_error(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["doctor", "--warehouse", str(warehouse), "--table", "db.sound"])
+    assert capsys.readouterr() == ("", "1 table examined: no findings\n")
+    main(["doctor", "--warehouse", str(warehouse), "--table", "db.*"])
+    assert re.fullmatch(r"2 tables examined: (\d+ \w+, )*\d+ \w+\n", capsys.readouterr().err)
+
+
 def test_json(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found: dict[str, Any] = json.loads(doctor(warehouse, capsys, "--table", "db.*", "--format", "json")[1])
     tables = {t["table"]: t for t in found["tables"]}
@@ -120,7 +127,7 @@ def test_the_html_page_shows_the_findings_of_the_json(warehouse: Path, capsys: p
     badges = [t for a, t in page.all("span") if (a.get("class") or "").startswith("badge")]
     found = json.loads(doctor(warehouse, capsys, "--table", "db.t", "--format", "json")[1])["tables"][0]
     assert badges == [f["severity"] for f in found["findings"]]
-    assert [t for _, t in page.all("code")] == [f["mend"] for f in found["findings"] if f["mend"]]
+    assert [t for _, t in page.all("code")] == [f["remedy"] for f in found["findings"] if f["remedy"]]
     shown = dict(zip((t for _, t in page.all("dt")), (t for _, t in page.all("dd")), strict=True))
     assert shown["files"] == f"{found['figures']['files']:,}"
     assert shown["bytes"] == size_text(found["figures"]["bytes"])

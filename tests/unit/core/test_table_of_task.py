@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.api.catalog import connect
 from paimon_spark.core.table import Table, table_of_task
-from paimon_spark.errors import EngineError, ErrorKind
+from paimon_spark.errors import EngineError, ErrorKind, NotFoundError
 from paimon_spark.testing.tables import new_table
 
 
@@ -24,6 +24,13 @@ def test_a_table_is_rebuilt_where_it_is_seen(tmp_path: Path) -> None:
         table_of_task(table.to_config())
     assert error.value.kind is ErrorKind.ENVIRONMENT
     assert not (tmp_path / "default.db").exists()
+
+
+def test_a_table_that_was_dropped_is_told(tmp_path: Path) -> None:
+    table = connect(tmp_path).create_table("default.t", pa.schema([("k", pa.int64())])).load()
+    connect(tmp_path).drop_table("default.t")
+    with pytest.raises(NotFoundError, match=r"\[TABLE_NOT_FOUND\].*was dropped or renamed"):
+        table_of_task(table.to_config())
 
 
 def test_a_store_is_not_asked(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from paimon_spark.engine.compaction.rewrite_file_index import execute_index_rewr
 from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.findings import Code, Severity
 from paimon_spark.engine.health.history_checks import held_alone
-from paimon_spark.engine.health.maintain import Remedy, Status, by_gain, plan_jobs, run_job
+from paimon_spark.engine.health.maintain import Measure, Status, by_gain, plan_jobs, run_job
 from paimon_spark.engine.health.places import Places
 from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.health.verify import Depth, verify
@@ -79,7 +79,7 @@ def test_maintenance_loses_nothing(kind: str, seed: int) -> None:
     assert list(verify(table, runner, Depth.DATA)) == []
     findings = diagnose(table, runner, FAR).findings
     assert [f for f in findings if f.severity is Severity.ERROR] == []
-    jobs = by_gain(plan_jobs(table, findings, frozenset(Remedy), runner, FAR))
+    jobs = by_gain(plan_jobs(table, findings, frozenset(Measure), runner, FAR))
     outcomes = [run_job(job, runner, lambda: FAR, None) for job in jobs]
     assert [o.reason for o in outcomes if o.status is Status.FAILED] == []
     assert history.complaints() == []

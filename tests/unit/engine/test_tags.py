@@ -148,6 +148,20 @@ def test_renaming() -> None:
         plan_rename_tag(h.table, "x", "c")
     execute_tag(h.table, plan_rename_tag(h.table, "a", "c"))
     assert {n: t.snapshot.id for n, t in list_tags(h.table).items()} == {"b": 2, "c": 1}
+    with pytest.raises(AlreadyExistsError):
+        plan_rename_tag(h.table, "c", "c")
+
+
+def test_an_interrupted_renaming_is_completed() -> None:
+    h = history()
+    create(h, "a", 1)
+    tag = h.table.file_io.read(h.table.paths.tag("a"))
+    execute_tag(h.table, plan_rename_tag(h.table, "a", "b"))
+    h.table.file_io.write(h.table.paths.tag("a"), tag)
+    plan = plan_rename_tag(h.table, "a", "b")
+    assert [(a.action, a.name) for a in plan.actions] == [("delete", "tag-a")]
+    execute_tag(h.table, plan)
+    assert {n: t.snapshot.id for n, t in list_tags(h.table).items()} == {"b": 1}
 
 
 def test_deleting_a_list_warns_about_what_is_missing() -> None:

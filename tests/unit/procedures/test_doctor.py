@@ -1,4 +1,4 @@
-"""doctor: each finding on a table with that defect, and gone after the statement that mends it."""
+"""doctor: each finding on a table with that defect, and gone after the statement that fixes it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
 from paimon_spark.engine.health.doctor import diagnose
@@ -40,9 +41,9 @@ def one(lake: Lake, code: str, **limits: int) -> Finding:
     return finding
 
 
-def mend(lake: Lake, finding: Finding) -> dict[str, Any]:
-    assert finding.mend is not None
-    return lake.call(finding.mend)[0]
+def fix(lake: Lake, finding: Finding) -> dict[str, Any]:
+    assert finding.remedy is not None
+    return lake.call(finding.remedy)[0]
 
 
 def files(lake: Lake) -> int:
@@ -66,8 +67,8 @@ def test_files_of_a_primary_key_table(code: str) -> None:
     for i in range(7):
         lake.insert((1, i, i), (2, i, i))
     finding, before = one(lake, code), files(lake)
-    assert finding.mend == "CALL sys.compact(table => 'db.t', partitions => 'p=1;p=2')"
-    mend(lake, finding)
+    assert finding.remedy == "CALL sys.compact(table => 'db.t', partitions => 'p=1;p=2')"
+    fix(lake, finding)
     assert (files(lake), finding.gain_files) == (before - finding.gain_files, 12)
     assert found(lake, code) == []
 
@@ -79,7 +80,7 @@ def test_small_files_of_an_append_table() -> None:
     lake.insert((2, 0, 0))
     finding = one(lake, Code.SMALL_FILES)
     assert finding.found.startswith("6 of 7 files are smaller than 179.2 MiB")
-    assert mend(lake, finding)["files_in"] == 6
+    assert fix(lake, finding)["files_in"] == 6
     assert found(lake, Code.SMALL_FILES) == []
 
 
@@ -88,7 +89,7 @@ def test_level_0_that_readers_do_not_see() -> None:
     lake.insert((1, 1, 1))
     finding = one(lake, Code.LEVEL_0_FILES)
     assert "do not see them" in finding.found
-    mend(lake, finding)
+    fix(lake, finding)
     assert found(lake, Code.LEVEL_0_FILES) == []
 
 
@@ -98,7 +99,7 @@ def test_many_deleted_rows() -> None:
     lake.insert(*((1, i, 7) for i in range(4)))
     finding = one(lake, Code.DELETED_ROWS)
     assert "4 of 14 rows (28 %)" in finding.found
-    mend(lake, finding)
+    fix(lake, finding)
     assert found(lake, Code.DELETED_ROWS) == []
 
 
@@ -111,10 +112,10 @@ def test_skew_and_sizes_of_buckets() -> None:
     finding = one(skewed, Code.BUCKET_SKEW, skew_rows=10, skew=3)
     assert "has 5" in finding.found
     assert "3.9 times the mean of its 4 buckets" in finding.found
-    assert "bucket_num => 8" in str(finding.mend)
+    assert "bucket_num => 8" in str(finding.remedy)
     assert "of the largest partition have " in one(skewed, Code.LARGE_BUCKETS, bucket_bytes=1).found
     small = one(lake, Code.SMALL_BUCKETS, small_bucket_files=2)
-    alter, rescale = str(small.mend).split("; ")
+    alter, rescale = str(small.remedy).split("; ")
     assert alter == "ALTER TABLE db.t SET TBLPROPERTIES ('bucket' = '1')"
     before = files(lake)
     lake.call(rescale)
@@ -135,7 +136,7 @@ def test_manifests() -> None:
         lake.insert((1, i, i))
     lake.table = lake.table.with_options({"manifest.merge-min-count": "4"})
     finding = one(lake, Code.SMALL_MANIFESTS)
-    assert mend(lake, finding)["files_in"] - 1 == finding.gain_files
+    assert fix(lake, finding)["files_in"] - 1 == finding.gain_files
     assert found(lake, Code.SMALL_MANIFESTS) == []
 
 
@@ -155,13 +156,13 @@ def pinned() -> Lake:
 
 
 def test_what_tags_hold(pinned: Lake) -> None:
-    for finding in sorted(found(pinned, Code.TAG_HOLDS_FILES), key=lambda f: str(f.mend), reverse=True):
-        if finding.mend is None:
+    for finding in sorted(found(pinned, Code.TAG_HOLDS_FILES), key=lambda f: str(f.remedy), reverse=True):
+        if finding.remedy is None:
             assert "only the 2 tags together need" in finding.found
             continue
-        (now,) = (f for f in found(pinned, Code.TAG_HOLDS_FILES) if f.mend == finding.mend)
+        (now,) = (f for f in found(pinned, Code.TAG_HOLDS_FILES) if f.remedy == finding.remedy)
         before = stored(pinned)
-        gone = mend(pinned, now)
+        gone = fix(pinned, now)
         assert (gone["files_in"], before - stored(pinned)) == (now.gain_files + 1, gone["bytes_in"])
         assert 0 < now.gain_bytes <= gone["bytes_in"]
     assert found(pinned, Code.TAG_HOLDS_FILES) == []
@@ -170,8 +171,8 @@ def test_what_tags_hold(pinned: Lake) -> None:
 def test_what_a_branch_holds(pinned: Lake) -> None:
     pinned.call("delete_tag('t', 'tag2,tag3')")
     finding, before, state = one(pinned, Code.BRANCH_HOLDS_FILES), leaked(pinned.table), pinned.state()
-    assert finding.mend == "CALL sys.delete_branch(table => 'db.t', branch => 'dev')"
-    mend(pinned, finding)
+    assert finding.remedy == "CALL sys.delete_branch(table => 'db.t', branch => 'dev')"
+    fix(pinned, finding)
     freed = leaked(pinned.table) - before
     assert (len(freed), sum(len(state[p]) for p in freed)) == (finding.gain_files, finding.gain_bytes)
     assert found(pinned, Code.BRANCH_HOLDS_FILES) == []
@@ -183,9 +184,9 @@ def test_snapshots_that_may_expire() -> None:
         lake.insert((1, i, i))
     lake.call("compact('t')")
     finding = one(lake, Code.EXPIRED_SNAPSHOTS)
-    assert finding.mend == "CALL sys.expire_snapshots(table => 'db.t', max_deletes => 4)"
+    assert finding.remedy == "CALL sys.expire_snapshots(table => 'db.t', max_deletes => 4)"
     before = set(lake.state())
-    mend(lake, finding)
+    fix(lake, finding)
     after = set(lake.state())
     assert len([p for p in before - after if "/snapshot/" not in p]) == finding.gain_files
     assert found(lake, Code.EXPIRED_SNAPSHOTS) == []
@@ -199,13 +200,13 @@ def test_consumers() -> None:
     lake.call("reset_consumer('t', 'slow', 2)")
     assert "has not read 3 snapshots" in one(lake, Code.CONSUMER_BEHIND).found
     assert "keeps 2 snapshots from expiry" in one(lake, Code.CONSUMER_HOLDS_FILES).found
-    mend(lake, one(lake, Code.CONSUMER_HOLDS_FILES))
+    fix(lake, one(lake, Code.CONSUMER_HOLDS_FILES))
     assert found(lake, Code.CONSUMER_HOLDS_FILES) == []
     lake.call("reset_consumer('t', 'slow', 1)")
     lake.call("reset_consumer('t', 'other', 4)")
     lake.table.file_io.delete(lake.table.paths.snapshot(1))
     lake.table.file_io.delete(lake.table.paths.earliest_hint)
-    assert mend(lake, one(lake, Code.CONSUMER_LOST))
+    assert fix(lake, one(lake, Code.CONSUMER_LOST))
     assert found(lake, Code.CONSUMER_LOST) == []
 
 
@@ -215,7 +216,7 @@ def test_tags_and_partitions_past_their_time() -> None:
     lake.call("create_tag(table => 't', tag => 'short', time_retained => '1 h')")
     lake.now += 7_200_000
     for code in (Code.EXPIRED_TAGS, Code.EXPIRED_PARTITIONS):
-        mend(lake, one(lake, code))
+        fix(lake, one(lake, code))
         assert found(lake, code) == []
 
 
@@ -226,7 +227,7 @@ def test_missing_files_and_orphans() -> None:
     lake.call("rollback_to(table => 't', snapshot_id => 2, trash => false)")
     finding, garbage = one(lake, Code.ORPHAN_FILES), leaked(lake.table)
     assert (finding.gain_files, finding.gain_bytes) == (len(garbage), sum(len(lake.state()[p]) for p in garbage))
-    mend(lake, finding)
+    fix(lake, finding)
     assert found(lake, Code.ORPHAN_FILES) == []
     (gone, _) = (p for p in lake.state() if p.endswith(".parquet") and "/.trash/" not in p)
     lake.table.file_io.delete(gone)
@@ -234,7 +235,7 @@ def test_missing_files_and_orphans() -> None:
     assert gone in missing.found
     assert "1 row " in missing.found
     assert "MISSING_FILES" not in {f["finding"] for f in lake.call("doctor(table => 't', list_files => false)")}
-    mend(lake, missing)
+    fix(lake, missing)
     assert found(lake, Code.MISSING_FILES) == []
 
 
@@ -257,7 +258,7 @@ def test_a_missing_manifest_is_a_finding() -> None:
     (finding,) = found(lake, Code.UNREADABLE)
     assert meta.file_name in finding.found
     assert finding.found.startswith("snapshot 2 cannot be read")
-    mend(lake, finding)
+    fix(lake, finding)
     assert lake.table.snapshots.latest_id() == 3
 
 
@@ -272,7 +273,7 @@ def test_a_manifest_of_an_old_snapshot_is_missing() -> None:
     kept = {m.file_name for m in store.data_manifests(latest)}
     (gone, *_) = (m.file_name for m in store.data_manifests(snapshots.get(1)) if m.file_name not in kept)
     lake.table.file_io.delete(lake.table.paths.manifest(gone))
-    assert one(lake, Code.UNREADABLE).mend is None
+    assert one(lake, Code.UNREADABLE).remedy is None
 
 
 def test_consumers_of_long_lived_changelogs() -> None:
@@ -284,9 +285,54 @@ def test_consumers_of_long_lived_changelogs() -> None:
     assert lake.table.snapshots.ids() == [4]
     assert found(lake, Code.CONSUMER_LOST) == []
     holding = one(lake, Code.CHANGELOGS_HOLD_FILES)
-    assert ("1 consumer still to read them: c" in holding.found, holding.mend) == (True, None)
+    assert ("1 consumer still to read them: c" in holding.found, holding.remedy) == (True, None)
     lake.call("reset_consumer('t', 'c')")
-    assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).mend)
+    assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).remedy)
+
+
+def with_changelogs() -> Lake:
+    """A table with the long-lived changelogs 2 to 4, and snapshot 5."""
+    lake = keyed(changelog_producer="input", changelog__num_retained__max="2000", consumer__changelog_only="true")
+    for i in range(5):
+        lake.insert((1, i, i))
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    lake.table.file_io.delete(lake.table.paths.changelog(1))
+    return lake
+
+
+def test_a_lost_consumer_continues_with_a_changelog() -> None:
+    lake = with_changelogs()
+    RefStore.of(lake.table).write_consumer("c", 1)
+    assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).remedy)  # it cannot read them
+    lost = one(lake, Code.CONSUMER_LOST)
+    assert "before 2 have expired" in lost.found
+    fix(lake, lost)
+    assert RefStore.of(lake.table).consumers() == {"c": 2}
+    assert found(lake, Code.CONSUMER_LOST) == []
+    assert "1 consumer still to read them" in one(lake, Code.CHANGELOGS_HOLD_FILES).found
+
+
+def test_a_consumer_of_changelogs_is_behind() -> None:
+    lake = with_changelogs()
+    lake.call("reset_consumer('t', 'c', 3)")
+    behind = one(lake, Code.CONSUMER_BEHIND)
+    assert "has not read 3 snapshots; the oldest, 3," in behind.found
+    fix(lake, behind)
+    assert RefStore.of(lake.table).consumers() == {}
+    with pytest.raises(NotFoundError, match="Snapshot 1 does not exist"):
+        lake.call("reset_consumer('t', 'c', 1)")
+
+
+def test_an_unfinished_rollback_hides_snapshots() -> None:
+    lake = keyed()
+    for i in range(7):
+        lake.insert((1, i, i))
+    assert found(lake, Code.SMALL_FILES)
+    lake.table.snapshots.begin_rollback(2)
+    clear_cache()
+    examined = diagnose(lake.table, LocalRunner(), lake.now).examined
+    assert (examined.latest.id if examined and examined.latest else None) == 2
+    assert found(lake, Code.SMALL_FILES) == []
 
 
 def test_when_bytes_are_freed(pinned: Lake) -> None:
@@ -297,8 +343,11 @@ def test_when_bytes_are_freed(pinned: Lake) -> None:
     assert "trash" not in one(pinned, Code.ORPHAN_FILES).found
 
 
-def test_options_of_other_engines_are_kept() -> None:
-    assert one(Lake({"k": "INT"}, **{"lookup.cache-rows": "5"}), Code.OPTION_WITHOUT_EFFECT).mend is None
+def test_options_of_other_programs_are_kept() -> None:
+    assert one(Lake({"k": "INT"}, **{"dbt.model": "orders"}), Code.OPTION_UNKNOWN).remedy is None
+    assert one(Lake({"k": "INT"}, **{"merge-engin": "x"}), Code.OPTION_UNKNOWN).remedy is not None
+    assert found(Lake({"k": "INT"}, owner="me", comment="of me"), Code.OPTION_UNKNOWN) == []
+    assert one(Lake({"k": "INT"}, **{"lookup.cache-rows": "5"}), Code.OPTION_WITHOUT_EFFECT).remedy is None
 
 
 def test_tables_of_other_programs() -> None:
@@ -310,13 +359,14 @@ def test_tables_of_other_programs() -> None:
 
 def test_statements_quote_names(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path)
-    warehouse.create("db.`a-b'c`", team="x")
+    warehouse.create("db.`a-b'c`", **{"dynamic-bucket.target-row-num": "5"})
     for i in range(6):
         warehouse.insert("db.`a-b'c`", (i, "x"))
     rows = warehouse.call("doctor('db.*')")
-    mends = {r["finding"]: r["mend"] for r in rows}
-    assert mends["OPTION_UNKNOWN"] == "ALTER TABLE db.`a-b'c` UNSET TBLPROPERTIES ('team')"
-    assert warehouse.call(mends["SMALL_FILES"])[0]["status"] == "done"
+    remedies = {r["finding"]: r["remedy"] for r in rows}
+    unset = "ALTER TABLE db.`a-b'c` UNSET TBLPROPERTIES ('dynamic-bucket.target-row-num')"
+    assert remedies["OPTION_WITHOUT_EFFECT"] == unset
+    assert warehouse.call(remedies["SMALL_FILES"])[0]["status"] == "done"
 
 
 def test_stale_statistics() -> None:
@@ -329,7 +379,7 @@ def test_stale_statistics() -> None:
     lake.insert((1, 3, 3))
     finding = one(lake, Code.STALE_STATISTICS)
     assert "1 row were written since, 50 % of 2" in finding.found
-    assert finding.mend == "ANALYZE TABLE db.t COMPUTE STATISTICS FOR ALL COLUMNS"
+    assert finding.remedy == "ANALYZE TABLE db.t COMPUTE STATISTICS FOR ALL COLUMNS"
 
 
 @pytest.mark.parametrize(
@@ -356,7 +406,7 @@ def test_options(key: str, value: str, code: str, part: str) -> None:
         lake.insert((1, 1))
     finding = one(lake, code)
     assert part in finding.found
-    assert finding.mend is None or f"'{key}'" in finding.mend
+    assert finding.remedy is None or f"'{key}'" in finding.remedy
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""maintain: what doctor finds is mended, in order of gain, within the budget, and exactly as planned."""
+"""maintain: what doctor finds is fixed, in order of gain, within the budget, and exactly as planned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_spark.calls.context import CallContext
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.engine.compaction.compact import CompactGroup, CompactionPlan
 from paimon_spark.engine.health.doctor import diagnose
-from paimon_spark.engine.health.maintain import Remedy, Status, plan_jobs, run_job
+from paimon_spark.engine.health.maintain import Measure, Status, plan_jobs, run_job
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError
 from paimon_spark.testing.invariants import leaked, violations
@@ -53,7 +53,7 @@ def test_everything_safe_is_mended(lake: Timed) -> None:
     assert set(lake.state()) == before
     rows = lake.call("maintain('db.*')")
     done = {r["statement"].split("(")[0]: r for r in rows if r["status"] == "done"}
-    assert set(done) == {f"CALL sys.{r}" for r in Remedy if r not in (Remedy.COMPACT_MANIFEST, Remedy.EMPTY_TRASH)}
+    assert set(done) == {f"CALL sys.{r}" for r in Measure if r not in (Measure.COMPACT_MANIFEST, Measure.EMPTY_TRASH)}
     assert done["CALL sys.compact"]["findings"] == "LEVEL_0_FILES, SMALL_FILES"
     (left,) = (r for r in rows if r["status"] == "left")
     assert (left["findings"], left["files_in"]) == ("OPTION_UNKNOWN", None)
@@ -102,7 +102,7 @@ def test_the_budget(lake: Timed) -> None:
 
 def test_a_compaction_stops_between_groups(lake: Timed) -> None:
     findings = diagnose(lake.table, LocalRunner(), lake.now).findings
-    (job,) = plan_jobs(lake.table, findings, {Remedy.COMPACT}, LocalRunner(), lake.now)
+    (job,) = plan_jobs(lake.table, findings, {Measure.COMPACT}, LocalRunner(), lake.now)
     assert isinstance(job.work, CompactionPlan)
     groups = tuple(CompactGroup((t,)) for t in job.work.tasks)
     assert len(groups) == 2
@@ -137,7 +137,7 @@ def test_what_this_release_does_not_compact_is_left() -> None:
     for i in range(6):
         lake.insert((i,))
     rows = {r["findings"]: r for r in lake.call("maintain(table => 't', actions => 'compact')")}
-    assert (rows["SMALL_FILES"]["status"], rows["SMALL_FILES"]["reason"]) == ("left", "no statement mends it")
+    assert (rows["SMALL_FILES"]["status"], rows["SMALL_FILES"]["reason"]) == ("left", "no statement fixes it")
 
 
 @pytest.mark.parametrize(

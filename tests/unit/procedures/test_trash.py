@@ -18,10 +18,11 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import read_arrow
 from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
 from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.rows import Timestamp
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth
 from paimon_spark.testing.invariants import violations
-from tests.unit.procedures.calling import REGISTRY, Lake
+from tests.unit.procedures.calling import NOW, REGISTRY, Lake
 from tests.unit.procedures.warehouse import Warehouse
 
 DAY = 86_400_000
@@ -32,10 +33,13 @@ NINE = {"k": [9], "p": ["a"]}
 
 
 class Looks:
-    """A store on which something happens right before the hint is read for the nth time once the run is marked."""
+    """A store on which something happens at the nth moment of a kind once the run is marked.
 
-    def __init__(self, inner: FileIO, at: int, then: Callable[[], object]) -> None:
-        self._inner, self._left, self._then, self._marked = inner, at, then, False
+    The moment is right before the hint is read (`look`), or before a snapshot is removed (`removal`).
+    """
+
+    def __init__(self, inner: FileIO, moment: str, at: int, then: Callable[[], object]) -> None:
+        self._inner, self._moment, self._left, self._then, self._marked = inner, moment, at, then, False
         self.done = False
 
     def __getattr__(self, name: str) -> Any:
@@ -46,11 +50,35 @@ class Looks:
         self._inner.write(path, data, overwrite)
 
     def read(self, path: str) -> bytes:
-        if self._marked and path.endswith("/snapshot/LATEST"):
+        if path.endswith("/snapshot/LATEST"):
+            self._pass("look")
+        return self._inner.read(path)
+
+    def rename(self, path: str, target: str) -> bool:
+        if "/snapshot/snapshot-" in path:
+            self._pass("removal")
+        return self._inner.rename(path, target)
+
+    def _pass(self, moment: str) -> None:
+        if self._marked and moment == self._moment:
             self._left -= 1
             if not self._left:
                 self._then()
                 self.done = True
+
+
+class WithoutHint:
+    """A store for a client that does not know the hint of a rollback."""
+
+    def __init__(self, inner: FileIO) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, path: str) -> bytes:
+        if path.endswith("/snapshot/LATEST"):
+            raise FileNotFoundError(path)
         return self._inner.read(path)
 
 
@@ -122,7 +150,14 @@ CALLS = (
 def prepare(lake: Lake, text: str) -> None:
     """Make something for a CALL to remove."""
     if "orphan" in text:
-        for name in ("bucket-0/x", "manifest/manifest-left", "p=a/bucket-0/data-left.parquet", "snapshot/.x.tmp"):
+        branch = "branch/branch-dev/schema/.schema-0.799fdba1-a938-4add-93bb-4e9f8ed49956.tmp"
+        for name in (
+            "bucket-0/x",
+            "manifest/manifest-left",
+            "p=a/bucket-0/data-left.parquet",
+            "snapshot/.x.tmp",
+            branch,
+        ):
             lake.table.file_io.write(f"{lake.table.path}/{name}", b"left")
     if "expire_tags" in text or "expire_snapshots" in text:
         lake.call("clear_consumers('t')")
@@ -315,13 +350,15 @@ def test_rows_after_a_purge_forbid_its_undo(lake: Lake) -> None:
     assert "has rows" in refused(lake, purge)
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4, 6])
-def test_an_undone_purge_removes_no_commit(lake: Lake, at: int) -> None:
-    """Another client commits right before one of the looks at the hint, at the end of the undo."""
+@pytest.mark.parametrize("client", [lambda store: store, WithoutHint])
+@pytest.mark.parametrize(("moment", "at"), [*(("look", n) for n in (1, 2, 3, 4)), *(("removal", n) for n in (1, 2))])
+def test_an_undone_purge_removes_no_commit(lake: Lake, moment: str, at: int, client: Callable[[FileIO], Any]) -> None:
+    """Another client commits in between, at the end of the undo."""
     before = contents(lake)
     lake.call("purge_files('t')")
     store = lake.table.file_io
-    committed = Looks(store, at, lambda: write_arrow(replace(lake.table, file_io=store), lake.rows(NINE)))
+    other = replace(lake.table, file_io=client(store))
+    committed = Looks(store, moment, at, lambda: write_arrow(other, lake.rows(NINE)))
     lake.table = replace(lake.table, file_io=committed)
     error: PaimonError | None = None
     try:
@@ -331,7 +368,8 @@ def test_an_undone_purge_removes_no_commit(lake: Lake, at: int) -> None:
     lake.table = replace(lake.table, file_io=store)
     clear_cache()
     keys = [r["k"] for r in read_arrow(lake.table).to_pylist()]
-    assert not committed.done or 9 in keys, error
+    assert committed.done
+    assert 9 in keys, error
     ids = lake.table.snapshots.listed_ids()
     assert ids == list(range(ids[0], ids[-1] + 1))
     if error is None:
@@ -343,13 +381,22 @@ def test_an_undone_purge_removes_no_commit(lake: Lake, at: int) -> None:
     assert contents(lake)["rows"] == before["rows"]
 
 
+def test_the_purge_of_a_table_without_snapshots() -> None:
+    lake = Lake({"k": "INT"})
+    stray = f"{lake.table.path}/bucket-0/data-x.parquet"
+    lake.table.file_io.write(stray, b"x")
+    lake.call("purge_files('t')")
+    assert stray not in lake.state()
+    lake.call("undo('t', 'last')")
+    assert lake.table.file_io.read(stray) == b"x"
+    assert lake.call("trash('t')") == []
+
+
 def test_a_commit_between_plan_and_purge_comes_back(lake: Lake) -> None:
-    statement = parse_call("CALL sys.purge_files('t')")
-    procedure = REGISTRY.get(statement.procedure)
-    plan = procedure.body.plan(lake.ctx(), bind(procedure, statement.positional, statement.named))
+    purge = planned(lake, "purge_files('t')")
     lake.insert((9, "a"))
     before = contents(lake)
-    procedure.body.execute(lake.ctx(), plan)
+    purge()
     assert read_arrow(lake.table).num_rows == 0
     lake.call("undo('t', 'last')")
     assert same(contents(lake), before)
@@ -399,6 +446,29 @@ def test_a_later_rollback_leaves_an_interrupted_run(lake: Lake) -> None:
     lake.insert((8, "a"))
     assert lake.table.snapshots.latest_id() == 4
     assert lake.call("trash('t')") == [first]
+
+
+def test_a_completed_rollback_begins_again(lake: Lake) -> None:
+    """A commit completes a rollback whose process goes on: what it or a later commit removes goes to the same run."""
+    store = lake.table.file_io
+    lake.table = replace(lake.table, file_io=FaultFileIO(store, Nth(4, Mode.CRASH_AFTER)))
+    with contextlib.suppress(PaimonError, OSError):
+        lake.call("rollback_to('t', 3)")
+    lake.table = replace(lake.table, file_io=store)
+    run = newest(lake)
+    lake.insert((9, "a"))
+    lake.call("create_tag('t', 'fresh')")
+    lake.table.snapshots.begin_rollback(3, run)
+    lake.insert((8, "a"))
+    assert RefStore.of(lake.table).tag_names() == ["first"]
+    assert [p for p in lake.state() if f"/.trash/{run}/" in p and p.endswith("/tag-fresh")]
+    (listed,) = lake.call("trash('t')")
+    assert (listed["run"], listed["state"]) == (run, "done")
+    (record,) = runs(lake.table)
+    mark(lake.table, record, TrashState.UNDOING)
+    lake.table.snapshots.begin_rollback(3, run)
+    lake.insert((7, "a"))
+    assert [r.state for r in runs(lake.table)] == [TrashState.UNDOING]
 
 
 def test_retention(lake: Lake) -> None:
@@ -457,7 +527,7 @@ def test_malformed_runs(lake: Lake) -> None:
     for bad in (b"", b"[]", good.replace(b'"version": 1', b'"version": 2'), good.replace(b"[]", b'["../x"]')):
         lake.table.file_io.write(path, bad)
         (row,) = lake.call("trash('t')")
-        assert (row["run"], row["time"], row["files"]) == (run, "2100-01-01 00:00:00", None)
+        assert (row["run"], row["time"], row["files"]) == (run, Timestamp(NOW), None)
         assert row["state"].startswith("malformed: ")
         for text in (f"undo('{run}')", "undo('t', 'last')", f"empty_trash('t', '{run}')"):
             with pytest.raises(PaimonError, match="CORRUPT_METADATA"):
@@ -497,3 +567,69 @@ def test_an_interrupted_undo_is_not_emptied(lake: Lake) -> None:
     assert lake.one("empty_trash(table => 't', older_than => '2101-01-01')")["deleted_runs"] == 0
     assert lake.one(f"empty_trash('t', '{record.run}')")["deleted_runs"] == 1
     lake.call("rollback_to('t', 4)")
+
+
+def planned(lake: Lake, text: str) -> Callable[[], Any]:
+    """Plan a CALL; what is returned executes it."""
+    statement = parse_call(f"CALL sys.{text}")
+    procedure = REGISTRY.get(statement.procedure)
+    plan = procedure.body.plan(lake.ctx(), bind(procedure, statement.positional, statement.named))
+    return lambda: procedure.body.execute(lake.ctx(), plan)
+
+
+@pytest.mark.parametrize("text", ["empty_trash('t')", "maintain(table => 't', actions => 'empty_trash')"])
+def test_an_undo_that_begins_before_the_trash_is_emptied(lake: Lake, text: str) -> None:
+    lake.call("rollback_to('t', 4)")
+    (record,) = runs(lake.table)
+    lake.now += 8 * DAY
+    execute, again = planned(lake, text), planned(lake, text)
+    mark(lake.table, record, TrashState.UNDOING)
+    before = lake.state()
+    report = execute()
+    assert lake.state() == before
+    if "maintain" in text:
+        assert {(row[1], row[3]) for row in report.result_rows} >= {("EXPIRED_TRASH", "nothing to do")}
+    else:
+        assert (report.status, report.result_rows, report.files_in) == ("nothing to do", [(0,)], 0)
+    lake.call(f"empty_trash('t', '{record.run}')")
+    again()
+    assert not [p for p in lake.state() if ".trash" in p]
+
+
+def test_an_undo_of_a_run_that_is_gone(lake: Lake) -> None:
+    lake.call("rollback_to('t', 4)")
+    undo = planned(lake, "undo('t', 'last')")
+    lake.call(f"empty_trash('t', '{newest(lake)}')")
+    with pytest.raises(ConflictError, match="deleted meanwhile"):
+        undo()
+    assert lake.call("trash('t')") == []
+
+
+def test_runs_that_cannot_be_undone(lake: Lake) -> None:
+    """doctor and why say so."""
+    lake.call("rollback_to('t', 4)")
+    (record,) = runs(lake.table)
+
+    def told() -> tuple[dict[str, dict[str, Any]], str]:
+        found = {f["finding"]: f for f in lake.call("doctor('t')") if "TRASH" in f["finding"]}
+        return found, lake.call("why('t', 'tag-last')")[0]["detail"]
+
+    found, way = told()
+    assert (set(found), way.partition("; ")[2]) == ({"TRASH"}, f"{undo_of(record.run)} restores it")
+    mark(lake.table, record, TrashState.EMPTYING)
+    found, way = told()
+    assert set(found) == {"EXPIRED_TRASH"}
+    assert "the deletion of 1 run of the trash was interrupted" in found["EXPIRED_TRASH"]["found"]
+    assert way.endswith("it cannot be restored")
+    lake.table.file_io.write(f"{lake.table.path}/.trash/{record.run}/run.json", b"{}")
+    found, way = told()
+    assert (set(found), found["TRASH"]["remedy"]) == ({"TRASH"}, None)
+    assert "can neither be undone nor deleted" in found["TRASH"]["found"]
+    assert "no CALL restores it" in way
+    mark(lake.table, record, TrashState.EMPTYING)
+    assert lake.one("empty_trash('t')")["deleted_runs"] == 1
+    assert lake.call("trash('t')") == []
+
+
+def undo_of(run: str) -> str:
+    return f"CALL sys.undo(table => 'db.t', run => '{run}')"

@@ -276,3 +276,28 @@ def test_references_that_expire_are_read_again(compacted: Lake) -> None:
 
     found = references_of(compacted.table, late)
     assert (found.unreadable, [r.label for r in found.refs]) == ([], ["snapshot 6"])
+
+
+def test_changelogs_without_files_of_compactions() -> None:
+    """A changelog without a changelog file needs what its snapshot wrote, but not what a compaction wrote."""
+    keep = {"changelog__num_retained__max": "100", "changelog__num_retained__min": "100"}
+    lake = Lake(
+        {"k": "INT", "v": "INT"},
+        primary_key=["k"],
+        bucket="1",
+        write_only="true",
+        snapshot__num_retained__min="1",
+        snapshot__num_retained__max="1",
+        manifest__merge_min_count="2",
+        manifest__full_compaction_threshold_size="1 b",
+        **keep,
+    )
+    for i in range(3):
+        lake.insert((i, i), (i + 1, i))
+        lake.call("compact('t')")
+    lake.call("compact_manifest('t')")
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    changelogs = [r.snapshot for r in protecting_refs(lake.table) if r.kind == "changelog"]
+    assert [(s.commit_kind, s.changelog_manifest_list) for s in changelogs][:2] == [("APPEND", None), ("COMPACT", None)]
+    for level in LEVELS:
+        assert defects(lake, level) == []

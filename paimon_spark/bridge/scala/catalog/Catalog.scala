@@ -103,10 +103,11 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   override def createTable(ident: Identifier, schema: StructType, partitions: Array[Transform],
       properties: JMap[String, String]): Table = create(ident, schema, partitions, properties)
 
+  /** Returns no table, as the interface allows: Spark loads the new one where it needs it. */
   private def create(ident: Identifier, schema: StructType, partitions: Array[Transform],
       properties: JMap[String, String]): Table = {
     table("create_table", ident, tableArgs(ident, schema, partitions, properties), idempotent = false)
-    loadTable(ident)
+    null
   }
 
   /** The request to create a table. */
@@ -117,9 +118,10 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
       "partition_keys" -> layout.keys, "properties" -> layout.properties)
   }
 
+  /** Returns no table, as the interface allows: Spark discards it. */
   override def alterTable(ident: Identifier, changes: TableChange*): Table = {
     table("alter_table", ident, Map("changes" -> changes.map(Changes.encode)), idempotent = false)
-    loadTable(ident)
+    null
   }
 
   override def dropTable(ident: Identifier): Boolean =

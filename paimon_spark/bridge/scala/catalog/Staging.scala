@@ -32,12 +32,14 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
   }
 
   private def created(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
-      properties: JMap[String, String], operation: String): StagedTable =
-    createTable(ident, columns, partitions, properties) match {
+      properties: JMap[String, String], operation: String): StagedTable = {
+    createTable(ident, columns, partitions, properties)
+    loadTable(ident) match {
       case table: PaimonTable =>
         new PaimonStagedTable(new PaimonFilledTable(table, operation), () => (), () => dropTable(ident))
       case other => throw notOurs(other.name())
     }
+  }
 
   private def replaced(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
       properties: JMap[String, String], operation: String): StagedTable = {

@@ -86,10 +86,10 @@ private class EngineProcess(sc: SparkContext) extends Logging {
       case Some("paimon_spark") =>
         Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.", logFile,
           "Set spark.paimon.python to a Python that has it, or spark.paimon.pythonPath to a file that " +
-            "`paimon-spark env --archive FILE` has written; see docs/cluster.md.", "ENVIRONMENT")
+            "`paimon-spark env --archive FILE` has written.", "ENVIRONMENT")
       case Some(module) =>
         Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module '$module'.", logFile,
-          "Install it there, or set spark.paimon.python to a Python that has it; see docs/cluster.md.", "ENVIRONMENT")
+          "Install it there, or set spark.paimon.python to a Python that has it.", "ENVIRONMENT")
       case None =>
         val ended = s"The Python engine ended with code ${process.exitValue()} before it was ready."
         Engine.failure(ended, logFile, words)

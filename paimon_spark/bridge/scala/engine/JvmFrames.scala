@@ -6,7 +6,7 @@ import scala.collection.mutable
 import scala.util.Using
 
 import com.fasterxml.jackson.databind.JsonNode
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -111,6 +111,9 @@ class JvmFrames {
 
   /** The rows of a frame as an Arrow stream, or null unless they are few and cheap to compute; see `SmallRows`. */
   def smallRows(frame: Dataset[Row], rows: Int, run: Boolean): Array[Byte] = SmallRows.packed(frame, rows, run)
+
+  /** A Paimon table that is a directory or below it, or null. */
+  def tableWithin(store: FileSystem, directory: Path): String = TablesWithin.first(store, directory)
 
   private def sessionOf(frame: Dataset[Row]): SparkSession = frame.sparkSession.asInstanceOf[SparkSession]
 

@@ -114,12 +114,12 @@ object TaskFailure {
     "EngineError")
 
   private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +
-    s"${Engine.messageOf(e)}. Set spark.pyspark.python to a Python that every machine has; see docs/cluster.md.",
+    s"${Engine.messageOf(e)}. Set spark.pyspark.python to a Python that every machine has, or ship one with --archives.",
     "ENVIRONMENT", "EngineError")
 
   private def missing(module: String) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers has no module " +
     s"'$module'. Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; " +
-    "what it needs must be in the environment that spark.pyspark.python names; see docs/cluster.md.", "ENVIRONMENT",
+    "what it needs must be in the environment that spark.pyspark.python names.", "ENVIRONMENT",
     "EngineError")
 
   /** `named` for the engine: class, code and text as JSON, or an empty text. */

@@ -15,7 +15,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     SparkContext.getActive.foreach { sc =>
       sc.conf.setIfMissing(Extensions.ArrowBatch, "65536")
-      sc.conf.setIfMissing(Extensions.Hidden, "(?i)url|access.?key")
+      sc.conf.setIfMissing(Extensions.Hidden, Extensions.HiddenKeys)
     }
     Engine.start()
     Cancel.onInterrupt
@@ -60,6 +60,9 @@ object Extensions {
   val ArrowBatch = "spark.sql.execution.arrow.maxRecordsPerBatch"
   /** Settings whose values SET hides, in addition to those that Spark hides. */
   val Hidden = "spark.sql.redaction.options.regex"
+  /** Spark's default, `url`, and the keys of secrets, as in `spec/secrets.py`. */
+  val HiddenKeys = "(?i)url|secret|password|token|credential|authorization|\\.sas\\.|" +
+    "(access|private|encryption|account|shared|api).?key"
   private val CatalogKey = "spark\\.sql\\.catalog\\.([^.]+)".r
   private val Ours = Set("paimon.spark.Catalog", "paimon.spark.GenericCatalog")
 

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.FunctionIdentifier
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal, NamedArgumentExpression, UnaryMinus}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, LocalRelation, LogicalPlan}
@@ -27,8 +26,8 @@ object ProcedureFunctions {
 
   /** Whether a name is that of one of these functions, and no other function is registered under it. */
   def known(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && procedure(name.head).nonEmpty &&
-    !session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.tableFunctionRegistry
-      .functionExists(FunctionIdentifier(name.head))
+    !TableFunctions.isRegistered(
+      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalog, name.head)
 
   private def procedure(name: String): Option[String] =
     Some(name.toLowerCase).filter(_.startsWith(Prefix)).map(_.stripPrefix(Prefix)).filter(Names)

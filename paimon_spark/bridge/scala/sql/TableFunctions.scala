@@ -49,7 +49,7 @@ object TableFunctions {
   }
 
   /** Whether Spark, an extension or the session has a table function. */
-  private def isRegistered(catalog: SessionCatalog, name: String): Boolean =
+  def isRegistered(catalog: SessionCatalog, name: String): Boolean =
     catalog.lookupBuiltinOrTempTableFunction(name).isDefined
 
   def unknown(name: String): PaimonException = refused(

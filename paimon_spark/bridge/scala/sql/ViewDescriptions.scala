@@ -2,15 +2,19 @@ package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalyst.AliasIdentifier
-import org.apache.spark.sql.catalyst.analysis.ResolvedTable
+import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, DescribeRelation, LogicalPlan,
   ShowCreateTable, SubqueryAlias, TruncateTable, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.{escapeSingleQuotedString, quoteIfNeeded}
+import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
-/** DESCRIBE and SHOW CREATE TABLE of views; Spark's commands would describe a table. What only tables can do fails. */
+/** DESCRIBE and SHOW CREATE TABLE of views; Spark's commands would describe a table. What only tables can do fails. A
+  * plan that is no more than a view is a question of `spark.catalog`, which calls all but `ResolvedPersistentView` a
+  * table. */
 object ViewDescriptions extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case d: DescribeRelation => of(d.relation).fold(plan)(DescribeView(_, d.isExtended, d.output))
@@ -18,7 +22,17 @@ object ViewDescriptions extends Rule[LogicalPlan] {
     case t: TruncateTable => of(t.table).fold(plan)(refused(_, "TRUNCATE TABLE"))
     case a: AnalyzeTable => of(a.child).fold(plan)(refused(_, "ANALYZE TABLE"))
     case a: AnalyzeColumn => of(a.child).fold(plan)(refused(_, "ANALYZE TABLE"))
+    case ResolvedTable(catalog, ident, view: PaimonView, _) => persistent(catalog, ident, view)
     case other => other
+  }
+
+  /** Releases from 4.2 on take a `V1View` in place of its metadata. */
+  private def persistent(catalog: CatalogPlugin, ident: Identifier, view: PaimonView): LogicalPlan = {
+    val made = classOf[ResolvedPersistentView].getConstructors.head
+    val metadata = if (made.getParameterTypes.last == classOf[CatalogTable]) view.catalogTable
+      else Class.forName("org.apache.spark.sql.connector.catalog.V1View").getConstructor(classOf[CatalogTable])
+        .newInstance(view.catalogTable).asInstanceOf[AnyRef]
+    made.newInstance(catalog, ident, metadata).asInstanceOf[LogicalPlan]
   }
 
   private def refused(view: PaimonView, statement: String): Nothing = throw new PaimonException(

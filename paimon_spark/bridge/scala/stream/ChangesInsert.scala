@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.{DataFrame, Row, SparkSession}
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedRelation, UnresolvedTableValuedFunction}
+import org.apache.spark.sql.catalyst.analysis.{RelationTimeTravel, UnresolvedRelation, UnresolvedTableValuedFunction}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{InsertIntoStatement, LogicalPlan}
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
@@ -55,7 +55,29 @@ object ChangesInsert {
         else ChangesInsertCommand(u.multipartIdentifier, i.query, i.userSpecifiedCols, i.byName)
       case _ => parsed
     }
+    case i: InsertIntoStatement if ClientKeys.isStreaming(session) => i.table match {
+      case u: UnresolvedRelation if Extensions.ours(session, u.multipartIdentifier) =>
+        readOnce(session, i.query).fold(parsed)(name => FailedStatement(new PaimonException(
+          s"[UNSUPPORTED_FEATURE] The session runs in streaming mode, but the INSERT would read $name once. Write " +
+            s"paimon_changes('$name') for a job that follows the table, or SET '${ClientKeys.Mode}' = 'batch' first.",
+          "UNSUPPORTED_FEATURE")))
+      case _ => parsed
+    }
     case _ => parsed
+  }
+
+  /** The table of ours that a bounded query reads at its newest snapshot, whose later rows would be left out. */
+  private def readOnce(session: SparkSession, query: LogicalPlan): Option[String] = {
+    val analyzed = session.asInstanceOf[ClassicSession].sessionState.executePlan(query).analyzed
+    if (analyzed.isStreaming || travels(query)) None
+    else StreamSelect.tables(analyzed).map(_.name).find(!_.contains("$"))
+  }
+
+  private def travels(query: LogicalPlan): Boolean = query.exists {
+    case _: RelationTimeTravel => true
+    case u: UnresolvedRelation if !u.options.isEmpty => true
+    case f: UnresolvedTableValuedFunction => TableFunctions.known(f.name)
+    case other => other.subqueries.exists(travels)
   }
 
   private def readsChanges(query: LogicalPlan): Boolean = query.exists {

@@ -77,7 +77,7 @@ object StreamSelect {
   private def isQuery(plan: LogicalPlan): Boolean =
     !plan.exists(p => p.isInstanceOf[InsertIntoStatement] || p.isInstanceOf[Command])
 
-  private def tables(plan: LogicalPlan): Seq[PaimonTable] =
+  def tables(plan: LogicalPlan): Seq[PaimonTable] =
     plan.collectWithSubqueries { case r: DataSourceV2Relation => r.table }.collect { case t: PaimonTable => t }
 
   /** The identity of the state of the tables of a query. */
