@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: run the workload on all engines and say what it cost (`make bench`)."""
+"""`python -m benchmarks`: run the workload on all engines and report its cost (`make bench`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WARM_UP_ROWS = 100_000
 
 
 def main() -> int:
-    """Run the benchmark; the exit code tells whether every engine answered, and all alike; figures decide nothing."""
+    """Run the benchmark; the exit code is 0 if all engines gave equal answers, whatever the figures."""
     args = _arguments()
     data = Data(str((args.work / f"data-{args.rows}").resolve()), args.rows)
     warm = Data(str((args.work / f"data-{_WARM_UP_ROWS}").resolve()), _WARM_UP_ROWS)
@@ -30,24 +30,24 @@ def main() -> int:
     for each in (data, warm):
         _stage(each, args.work)
     about = {**report.machine(datetime.now(UTC)), "rows": args.rows, "rounds": args.rounds}
-    rounds = Rounds(chosen, data, args.work.resolve(), _tell)
+    rounds = Rounds(chosen, data, args.work.resolve(), _report)
     for number in range(args.rounds + 1):
-        _tell(f"round {number} of {args.rounds}" if number else "a round that warms up")
+        _report(f"round {number} of {args.rounds}" if number else "a round that warms up")
         rounds.run(number, data if number else warm, measured=number > 0)
     peers = [session for session in rounds.sessions if session.engine.name in PEERS]
-    kinds = KindRounds(peers, data, rounds.results, _tell)
+    kinds = KindRounds(peers, data, rounds.results, _report)
     for name in args.kinds:
         for number in range(args.rounds):
-            _tell(f"{name}, round {number + 1} of {args.rounds}")
+            _report(f"{name}, round {number + 1} of {args.rounds}")
             kinds.run(name, number)
     results = rounds.results
     _small(args, rounds)
     rounds.close()
     results.startup = startup_seconds(args.rounds, args.work.resolve())
     if args.latency:
-        _tell("first statements of sessions, and connections to servers")
+        _report("first statements of sessions, and connections to servers")
         results.first, failures = first_statements(chosen, args.rounds, args.work.resolve())
-        results.rates = connections.measure(chosen, args.work.resolve(), _tell)
+        results.rates = connections.measure(chosen, args.work.resolve(), _report)
         results.failures += failures + results.rates.failures
     about["load_average_after"] = round(os.getloadavg()[0], 2)
     report.write(results, chosen, about, args.out)
@@ -57,18 +57,18 @@ def main() -> int:
 
 
 def _small(args: argparse.Namespace, rounds: Rounds) -> None:
-    """Measure small statements, and how they fare as commits add up."""
+    """Measure small statements, and their cost after many commits."""
     results = rounds.results
     if args.latency:
-        _tell("small statements")
-        results.latencies = latency.measure(rounds.sessions, _tell)
+        _report("small statements")
+        results.latencies = latency.measure(rounds.sessions, _report)
         results.failures += results.latencies.failures
     if args.commits:
-        results.growths = commits.measure(rounds.sessions, _tell, commits=args.commits)
+        results.growths = commits.measure(rounds.sessions, _report, commits=args.commits)
         results.failures += results.growths.failures
     if args.streams:
         results.streams = streams.measure(
-            rounds.sessions, args.work.resolve(), _tell, batches=args.streams, table_rows=args.stream_table
+            rounds.sessions, args.work.resolve(), _report, batches=args.streams, table_rows=args.stream_table
         )
         results.failures += results.streams.failures
 
@@ -113,11 +113,11 @@ def _engines(args: argparse.Namespace) -> list[Engine]:
 
 
 def _stage(data: Data, work: Path) -> None:
-    """Write the data sets as Parquet, unless they are there from an earlier run."""
+    """Write the data sets as Parquet, unless an earlier run has written them."""
     done = Path(data.root) / "_STAGED"
     if done.exists():
         return
-    _tell(f"staging {data.rows:,} rows")
+    _report(f"staging {data.rows:,} rows")
     session = EngineSession(known.parquet(), work.resolve() / "staging", work.resolve() / "staging.log")
     for name, query in staged(data).items():
         session.write(query, data.path(name))
@@ -125,7 +125,7 @@ def _stage(data: Data, work: Path) -> None:
     done.touch()
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 

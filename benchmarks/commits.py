@@ -1,4 +1,4 @@
-"""Many commits into one table with default options: what the same statements take before and after them."""
+"""Many commits to one table with default options: the cost of the same statements before and after them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.session import EngineFailedError, EngineSession
 COMMITS = 1_000
 ROWS = 100
 REPEATS = 20
-AIM = 1.3
-"""What a statement may take after the commits, to what it took before them."""
+TARGET = 1.3
+"""Maximum cost of a statement after the commits, relative to its cost before them."""
 _BATCH = 50
 _FIRST = 20
-"""The commits of the warm-up, which are there when the statements are measured first."""
+"""Number of commits of the warm-up, before the first measurement."""
 _CREATE = "CREATE TABLE {db}.many (id BIGINT NOT NULL, name STRING, amount DOUBLE) TBLPROPERTIES ('primary-key' = 'id')"
 _INSERT = (
     "INSERT INTO {db}.many SELECT id * 7919 % 100003, concat('row ', id), id * 0.5 "
@@ -42,13 +42,13 @@ class Growth:
 
     @property
     def ratio(self) -> float:
-        """Return what the statement takes after the commits, to what it took before, by CPU."""
+        """Return the CPU cost after the commits relative to that before."""
         return self.cpu[1] / self.cpu[0] if self.cpu[0] else 0.0
 
 
 @dataclass(slots=True)
 class Growths:
-    """What was measured by statement and engine, and what went wrong."""
+    """Measurements by statement and engine, and failures."""
 
     commits: int = 0
     found: dict[str, dict[str, Growth]] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Growths:
         return {"commits": self.commits, "statements": rows}
 
     def as_text(self) -> list[str]:
-        """Return the table that a person reads."""
+        """Return the table for the terminal."""
         lines = []
         for name, by_engine in self.found.items():
             cells = "".join(
@@ -71,12 +71,12 @@ class Growths:
                 for g in by_engine.values()
             )
             own = by_engine.get(PEERS[0])
-            word = f"   {'reached' if own.ratio <= AIM else 'missed'}" if own else ""
+            word = f"   {'reached' if own.ratio <= TARGET else 'missed'}" if own else ""
             lines.append(f"  {name:<22}{cells}{word}")
         return lines
 
 
-def measure(sessions: Sequence[EngineSession], tell: Callable[[str], None], *, commits: int = COMMITS) -> Growths:
+def measure(sessions: Sequence[EngineSession], report: Callable[[str], None], *, commits: int = COMMITS) -> Growths:
     """Make the commits on the engines that can, and measure the statements before and after them."""
     found = Growths(commits)
     for session in sessions:
@@ -85,7 +85,7 @@ def measure(sessions: Sequence[EngineSession], tell: Callable[[str], None], *, c
                 _measure(session, found, commits)
             except EngineFailedError as e:
                 found.failures.append(f"{commits} commits: {e}")
-            tell(f"  {commits} commits on {session.engine.label}")
+            report(f"  {commits} commits on {session.engine.label}")
     return found
 
 

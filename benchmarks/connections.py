@@ -1,4 +1,4 @@
-"""Several connections to a Thrift server at once: how many small queries each engine answers in a second."""
+"""Several connections to a Thrift server at once: the number of small queries per second of each engine."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from benchmarks.process_tree import cpu_seconds
 CONNECTIONS = 8
 QUERIES = 25
 TURNS = 3
-AIM = 1.25
-"""The queries per second, to those of the fastest peer: the inverse of 0.8 times the time."""
+TARGET = 1.25
+"""Minimum queries per second, relative to the fastest peer: the inverse of 0.8 times the time."""
 _STARTS_WITHIN_S = 240
 _SERVER = "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2"
 _ROWS = ", ".join(f"({n}, 'row {n}', {n}.5)" for n in range(10))
@@ -50,7 +50,7 @@ class Rate:
 
 @dataclass(slots=True)
 class Rates:
-    """What was measured by statement and engine, and what went wrong."""
+    """Measurements by statement and engine, and failures."""
 
     found: dict[str, dict[str, Rate]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -63,21 +63,21 @@ class Rates:
         }
 
     def as_text(self) -> list[str]:
-        """Return the table that a person reads."""
+        """Return the table for the terminal."""
         lines = []
         for name, by_engine in self.found.items():
             cells = "".join(f"{f'{engine} {r.best:.1f} ({r.cpu:.0f})':>28}" for engine, r in by_engine.items())
             peers = [r.best for engine, r in by_engine.items() if engine != "paimon-spark"]
             own = by_engine.get("paimon-spark")
             ratio = own.best / max(peers) if own and peers else None
-            word = "" if ratio is None else f"   {ratio:.2f} ≥ {AIM} {'reached' if ratio >= AIM else 'missed'}"
+            word = "" if ratio is None else f"   {ratio:.2f} ≥ {TARGET} {'reached' if ratio >= TARGET else 'missed'}"
             lines.append(f"  {name:<20}{cells}{word}")
         return lines
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A server with its connections, which stay open: Hive closes the jars of a session with the first that ends."""
+    """A server with its connections, which stay open: closing the first one would close the jars of the session."""
 
     engine: Engine
     pid: int
@@ -97,7 +97,7 @@ class _Asked:
             _run(self.connections[0], text)
 
     def turn(self, text: str) -> tuple[float, float]:
-        """Return the wall and CPU seconds in which all connections have their answers."""
+        """Return the wall and CPU seconds until all connections have their results."""
 
         def ask(connection: Any) -> None:
             for n in range(QUERIES):
@@ -109,8 +109,8 @@ class _Asked:
         return time.perf_counter() - began, cpu_seconds(self.pid) - before
 
 
-def measure(engines: Sequence[Engine], work: Path, tell: Callable[[str], None]) -> Rates:
-    """Start a server of each engine, and let the connections ask it in turns, so that all meet the same load."""
+def measure(engines: Sequence[Engine], work: Path, report: Callable[[str], None]) -> Rates:
+    """Start a server of each engine, and query the servers in turns, so that all have the same machine load."""
     rates = Rates()
     with contextlib.ExitStack() as stack:
         asked: dict[str, _Asked] = {}
@@ -136,13 +136,13 @@ def measure(engines: Sequence[Engine], work: Path, tell: Callable[[str], None]) 
                 total = CONNECTIONS * QUERIES
                 cpu = 1000 * sum(c for _, c in costs) / (total * len(costs))
                 rates.found.setdefault(name, {})[engine_name] = Rate(tuple(total / wall for wall, _ in costs), cpu)
-            tell(f"  {CONNECTIONS} connections: {name}")
+            report(f"  {CONNECTIONS} connections: {name}")
     return rates
 
 
 @contextlib.contextmanager
 def _noted(rates: Rates, what: str) -> Iterator[None]:
-    """Note the failure of an engine, and go on with the others."""
+    """Record the failure of an engine, and continue with the others."""
     try:
         yield
     except (OSError, hive.Error, TTransportException) as e:
@@ -206,4 +206,4 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.5)
-    raise OSError("it does not start; its log tells why")
+    raise OSError("it does not start; see its log")

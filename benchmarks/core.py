@@ -1,6 +1,6 @@
-"""`python -m benchmarks.core`: the parts of the table core without Spark, each beside its floor (`make bench-core`).
+"""`python -m benchmarks.core`: parts of the table core without Spark, each with its lower bound (`make bench-core`).
 
-Python collects garbage as it does in the engine.
+The garbage collector is set as in the engine.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _DECODERS: dict[str, Callable[[Path, list[str]], pa.Table]] = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured: CPU seconds of one core for `units`, and of the floor for the same units, if there is one.
+    """A measurement: CPU seconds of one core for `units`, and of the lower bound for the same units, if there is one.
 
-    `aim` is the rate to reach, if there is one.
+    `target` is the rate to reach, if there is one.
     """
 
     name: str
@@ -77,19 +77,21 @@ class Figure:
     seconds: float
     floor: str = ""
     floor_seconds: float = 0.0
-    aim: float = 0.0
+    target: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Return units a CPU second."""
+        """Return units per CPU second."""
         return self.units / self.seconds
 
     def line(self) -> str:
         """Return the figure as a line of a table."""
         times = f"{self.seconds / self.floor_seconds:5.2f} times {self.floor}" if self.floor_seconds else ""
-        reached = "reached" if self.rate >= self.aim else "missed"
-        aim = f"  {reached}: {self.aim / 1e6:.2f} M {self.unit}/s" if self.aim else ""
-        return f"  {self.name:<44} {self.rate / 1e6:9.2f} M {self.unit}/s  {self.seconds * 1000:8.0f} ms  {times}{aim}"
+        reached = "reached" if self.rate >= self.target else "missed"
+        target = f"  {reached}: {self.target / 1e6:.2f} M {self.unit}/s" if self.target else ""
+        return (
+            f"  {self.name:<44} {self.rate / 1e6:9.2f} M {self.unit}/s  {self.seconds * 1000:8.0f} ms  {times}{target}"
+        )
 
 
 def cost(body: Callable[[], object], runs: int = _RUNS) -> float:
@@ -146,28 +148,28 @@ def merging(rows: pa.Table, table: Table) -> Iterator[Figure]:
 
 
 def merging_kinds(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
-    """Measure the same merge by other merge engines, and compactions that look rows up."""
+    """Measure the same merge by other merge engines, and compactions with a lookup."""
     runs = _five_runs(rows)
     total = sum(r.num_rows for r in runs)
     for number, (name, kind) in enumerate(MERGE_KINDS.items()):
         table = table_of(rows, warehouse, f"kind_{number}", **kind.options)
         if kind.merge_rate:
             merged = cost(partial(_merge, runs, table))
-            yield Figure(f"merge of 5 runs, {name}", total, "rows", merged, aim=kind.merge_rate)
+            yield Figure(f"merge of 5 runs, {name}", total, "rows", merged, target=kind.merge_rate)
         if kind.lookup_rate:
             looked_up, count = _lookup(rows, connect(warehouse).table(f"bench.kind_{number}"))
-            yield Figure(f"compaction with lookup, {name}", count, "rows", looked_up, aim=kind.lookup_rate)
+            yield Figure(f"compaction with lookup, {name}", count, "rows", looked_up, target=kind.lookup_rate)
 
 
 def _lookup(rows: pa.Table, handle: TableHandle) -> tuple[float, int]:
-    """Return the cost of compacting a tenth of some rows below all of them, and how many rows the files have."""
+    """Return the cost of compacting a tenth of some rows below all of them, and the number of rows in the files."""
     handle.upsert(rows)
     handle.compact()
     handle.upsert(rows.slice(0, rows.num_rows // 10))
     table = handle.load().with_options({"write-only": "false"})
     (task,) = plan_compaction(table, strategy=Strategy.MINOR).tasks
     if not task.upper:
-        raise RuntimeError("the compaction looks nothing up")
+        raise RuntimeError("the compaction has no lookup")
     return cost(lambda: compact_bucket(table, task), 3), sum(f.row_count for f in (*task.files, *task.upper))
 
 
@@ -274,7 +276,7 @@ def planning(table: Table, files: int) -> Iterator[Figure]:
 
 
 def many_files(warehouse: Path, files: int) -> tuple[Table, list[ManifestEntry]]:
-    """Return an append table that lists many files, a hundred in a manifest; the files themselves are not there."""
+    """Return an append table that lists many files, a hundred in a manifest; the files themselves do not exist."""
     handle = connect(warehouse).create_table(
         "bench.files", sample(1).schema, options={"manifest.target-file-size": "4 kb", "write-only": "true"}
     )
@@ -300,7 +302,7 @@ def many_files(warehouse: Path, files: int) -> tuple[Table, list[ManifestEntry]]
 def main() -> int:
     """Measure everything and print it."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.core", description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000, help="as many as a write buffer takes")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="the size of a write buffer")
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args()
@@ -308,7 +310,7 @@ def main() -> int:
     relax_garbage_collection()
     warehouse = Path(tempfile.mkdtemp(prefix="bench-core-"))
     figures: list[Figure] = []
-    sys.stdout.write("CPU of one core, medians; last the cost in times of a floor's: 1.00 is no dearer than that\n")
+    sys.stdout.write("CPU of one core, medians; the last column is the cost relative to the lower bound\n")
     try:
         for figure in _all(args.rows, args.files, warehouse):
             figures.append(figure)

@@ -1,7 +1,7 @@
-"""A Spark session of one engine that does what it is told, line by line; runs on any PySpark, without this project.
+"""A Spark session of one engine that executes requests line by line; runs on any PySpark, without this project.
 
-Each line that comes in is a JSON object: the first one the settings of the session, the others `{"statements": [...]}`.
-Each line that goes out answers one: wall seconds of planning (queries only) and of all, the rows of the last statement.
+Each input line is a JSON object: the first one the settings of the session, the others `{"statements": [...]}`.
+Each output line is a response: wall seconds of planning (queries only) and in total, the rows of the last statement.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 
 def _run(spark: SparkSession, statements: list[str], *, write: dict[str, str] | None) -> dict[str, Any]:
-    """Run statements; `write` says where the rows of the last one go as Parquet, instead of coming back."""
+    """Run statements; with `write`, the rows of the last one are written there as Parquet instead of returned."""
     started = time.perf_counter()
     planned = None
     rows: list[list[str]] = []
@@ -34,7 +34,7 @@ def _run(spark: SparkSession, statements: list[str], *, write: dict[str, str] | 
 
 
 def _time_each(spark: SparkSession, statements: list[str]) -> dict[str, Any]:
-    """Run statements and tell the wall seconds of each."""
+    """Run statements and return the wall seconds of each."""
     each = []
     for statement in statements:
         began = time.perf_counter()
@@ -44,7 +44,7 @@ def _time_each(spark: SparkSession, statements: list[str]) -> dict[str, Any]:
 
 
 def _stream(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
-    """Run a streaming query to its end and tell what its batches took; start or stop one that is idle."""
+    """Run a streaming query to its end and return the durations of its batches; start or stop an idle one."""
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "100000")
     ((kind, how),) = order.items()
     if kind == "stop":

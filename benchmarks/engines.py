@@ -1,4 +1,4 @@
-"""The engines that are compared: their sessions, and how each says what the workload wants."""
+"""The compared engines: their sessions, and the workload in the SQL of each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SESSION: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.log.level": "ERROR",
 }
-"""What every session runs with."""
+"""The settings of every session."""
 
 PEERS = ("paimon-spark", "paimon")
 """The engines that have the same kinds of tables, by name."""
@@ -34,9 +34,9 @@ PAIMON_JAR_RELEASE = "0.9.0"
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine; in its statements `{t}` is the table, `{source}` what is written, `{final}` the rows of the end.
+    """One engine; in its statements `{t}` is the table, `{source}` the rows to write, `{final}` the final rows.
 
-    `python_path` is where its session finds packages besides those that are installed.
+    `python_path` has packages of its session besides the installed ones.
     """
 
     name: str
@@ -57,12 +57,12 @@ class Engine:
 
     @property
     def create(self) -> str:
-        """Return what makes the table."""
+        """Return the statement that creates the table."""
         return f"CREATE TABLE {{t}} ({SCHEMA}) {self.layout}"
 
     @property
     def create_other(self) -> str:
-        """Return what makes the second table, laid out alike."""
+        """Return the statement that creates the second table, with the same layout."""
         return f"CREATE TABLE {{u}} (id BIGINT NOT NULL, weight INT) {self.layout}"
 
     def session(self, warehouse: Path) -> dict[str, str]:
@@ -171,7 +171,7 @@ def delta() -> Engine:
 
 
 def parquet() -> Engine:
-    """Return plain Parquet by Spark, the floor: it only appends, and its compaction writes the final rows anew."""
+    """Return plain Parquet by Spark, the lower bound: it only appends, and its compaction writes the final rows."""
     return Engine(
         name="parquet",
         label="plain Parquet (appends only)",

@@ -1,4 +1,4 @@
-"""Kinds of tables beside that of the workload, each on this project and on Paimon: what their engines cost."""
+"""The cost of other kinds of tables than that of the workload, each on this project and on Paimon."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ KINDS: Mapping[str, Kind] = {
 class KindRounds:
     """Runs kinds of tables on the sessions of engines that have them.
 
-    A kind that fails on an engine ends there; the other kinds and the other engines go on.
+    A kind that fails on an engine is skipped there; other kinds and engines continue.
     """
 
     sessions: Sequence[EngineSession]
     data: Data
     results: Results
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
 
     def run(self, name: str, number: int) -> None:
         """Run one round of a kind on each engine in turn."""
@@ -100,7 +100,7 @@ class KindRounds:
                         answers.setdefault(step, {})[engine] = cost.rows
             except EngineFailedError as e:
                 self.results.failures.append(f"{name}: {e}")
-                self.tell(f"  {name}: {e}")
+                self.report(f"  {name}: {e}")
             with suppress(EngineFailedError):
                 session.run(f"DROP TABLE IF EXISTS {table}")
         for step, by_engine in answers.items():

@@ -1,6 +1,6 @@
-"""What small statements take in a warm session: each so many times, in turns of a few on each engine.
+"""Latency of small statements in a warm session, each repeated in short turns on each engine.
 
-The turns are short, so that what else the machine does meets all engines alike.
+The turns are short so that other load of the machine affects all engines equally.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ REPEATS = 50
 WARM_UP = 10
 TURN = 10
 TABLES = 1_000
-AIM = 0.8
-"""What a statement may take at most, to the fastest of the peers."""
+TARGET = 0.8
+"""Maximum time of a statement, relative to the fastest peer."""
 _ROWS = ", ".join(f"({n}, 'row {n}', {n}.5)" for n in range(10))
 _COLUMNS = "id BIGINT NOT NULL, name STRING, amount DOUBLE"
 
 
 @dataclass(frozen=True, slots=True)
-class Small:
-    """A statement: its text, in which `{n}` is its number, and what comes before all of them, if anything."""
+class Statement:
+    """A statement: its text, in which `{n}` is the number of the run, and the statements that prepare it."""
 
     name: str
     text: str
@@ -36,27 +36,27 @@ def _tags(engine: Engine) -> bool:
     return engine.name in ("paimon-spark", "paimon")
 
 
-def statements() -> Sequence[Small]:
+def statements() -> Sequence[Statement]:
     """Return the statements, in their order."""
     small = ("CREATE TABLE {db}.small ({columns}) {layout}", f"INSERT INTO {{db}}.small VALUES {_ROWS}")
     return (
-        Small("SELECT of 10 rows", "SELECT * FROM {db}.small ORDER BY id", small),
-        Small("lookup of a key", "SELECT * FROM {db}.small WHERE id = {n} % 10"),
-        Small("count(*)", "SELECT count(*) FROM {db}.small"),
-        Small("DESCRIBE", "DESCRIBE {db}.small"),
-        Small("INSERT of a row", "INSERT INTO {db}.small VALUES (1000 + {n}, 'new', 0.5)"),
-        Small("UPDATE of a row", "UPDATE {db}.small SET amount = amount + 1 WHERE id = {n} % 10"),
-        Small("create_tag", "CALL paimon.sys.create_tag(table => '{name}.small', tag => 'tag-{n}')", runs_on=_tags),
-        Small("CREATE TABLE", "CREATE TABLE {db}.made{n} ({columns}) {layout}"),
+        Statement("SELECT of 10 rows", "SELECT * FROM {db}.small ORDER BY id", small),
+        Statement("lookup of a key", "SELECT * FROM {db}.small WHERE id = {n} % 10"),
+        Statement("count(*)", "SELECT count(*) FROM {db}.small"),
+        Statement("DESCRIBE", "DESCRIBE {db}.small"),
+        Statement("INSERT of a row", "INSERT INTO {db}.small VALUES (1000 + {n}, 'new', 0.5)"),
+        Statement("UPDATE of a row", "UPDATE {db}.small SET amount = amount + 1 WHERE id = {n} % 10"),
+        Statement("create_tag", "CALL paimon.sys.create_tag(table => '{name}.small', tag => 'tag-{n}')", runs_on=_tags),
+        Statement("CREATE TABLE", "CREATE TABLE {db}.made{n} ({columns}) {layout}"),
     )
 
 
 SHOW_TABLES = "SHOW TABLES of a thousand"
 
 
-def _listing(tables: int) -> Small:
+def _listing(tables: int) -> Statement:
     made = tuple(f"CREATE TABLE {{db}}.listed{n} ({{columns}}) {{layout}}" for n in range(tables))
-    return Small(SHOW_TABLES, "SHOW TABLES IN {db}", made)
+    return Statement(SHOW_TABLES, "SHOW TABLES IN {db}", made)
 
 
 @dataclass(slots=True)
@@ -67,20 +67,20 @@ class Times:
     cpu: float
 
     def percentile(self, share: float) -> float:
-        """Return the wall milliseconds that this share of the runs took at most."""
+        """Return this percentile of the wall milliseconds."""
         ordered = sorted(self.wall)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 @dataclass(slots=True)
 class Latencies:
-    """What was measured by statement and engine, and what went wrong."""
+    """Measurements by statement and engine, and failures."""
 
     times: dict[str, dict[str, Times]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
 
     def ratios(self) -> dict[str, float]:
-        """Return our median by statement, to that of the fastest peer."""
+        """Return our median by statement, relative to that of the fastest peer."""
         found = {}
         for name, by_engine in self.times.items():
             peers = [t.percentile(0.5) for engine, t in by_engine.items() if engine not in ("paimon-spark", "parquet")]
@@ -89,9 +89,9 @@ class Latencies:
         return found
 
     def verdicts(self) -> list[str]:
-        """Return a line for each statement that has a peer: what came of its aim."""
+        """Return a line for each statement with a peer: its target, and whether that was reached."""
         return [
-            f"  {name:<58} ≤ {AIM:.2f}   {ratio:5.2f} {'reached' if ratio <= AIM else 'missed'}"
+            f"  {name:<58} ≤ {TARGET:.2f}   {ratio:5.2f} {'reached' if ratio <= TARGET else 'missed'}"
             for name, ratio in self.ratios().items()
         ]
 
@@ -108,7 +108,7 @@ class Latencies:
 
 def measure(
     sessions: Sequence[EngineSession],
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     repeats: int = REPEATS,
     tables: int = TABLES,
@@ -122,7 +122,7 @@ def measure(
     for statement in [*statements(), _listing(tables)]:
         chosen = [s for s in changing if statement.runs_on(s.engine)]
         _measure(chosen, statement, found, repeats)
-        tell(f"  {statement.name}")
+        report(f"  {statement.name}")
     for session in changing:
         with suppress(EngineFailedError):
             session.run(f"DROP DATABASE {database(session)} CASCADE")
@@ -130,7 +130,7 @@ def measure(
 
 
 def as_text(found: Latencies, engines: Sequence[Engine]) -> list[str]:
-    """Return the table that a person reads."""
+    """Return the table for the terminal."""
     names = [e.name for e in engines if any(e.name in by_engine for by_engine in found.times.values())]
     lines = [f"  {'':<28}" + "".join(f"{n:>20}" for n in names) + "   to the fastest peer"]
     ratios = found.ratios()
@@ -145,7 +145,7 @@ def as_text(found: Latencies, engines: Sequence[Engine]) -> list[str]:
     return lines
 
 
-def _measure(sessions: Sequence[EngineSession], statement: Small, found: Latencies, repeats: int) -> None:
+def _measure(sessions: Sequence[EngineSession], statement: Statement, found: Latencies, repeats: int) -> None:
     """Run a statement on all engines in turn; an engine that fails is left out."""
     wall: dict[str, list[float]] = {}
     cpu: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""One very long value: a table that it is written to, compacted in and read from, in processes of their own."""
+"""One very long value, written, compacted and read in separate processes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LongValue:
         (table.upsert if self.keyed else table.append)(rows)
 
     def add(self) -> float:
-        """Add the row; return how many times its size the process grew beyond having it."""
+        """Add the row; return the growth of the process beyond the value itself, in multiples of its size."""
         offsets = pa.py_buffer(np.array([0, self.size], np.int32))
         letters = pa.py_buffer(np.random.default_rng(0).integers(97, 123, self.size, dtype=np.uint8))
         values = pa.Array.from_buffers(TYPES[self.kind], 1, [None, offsets, letters])
@@ -60,11 +60,11 @@ class LongValue:
         return self._growth(lambda: self._write(rows))
 
     def compact(self) -> float:
-        """Compact the table; return how many times the size of the value the process grew."""
+        """Compact the table; return the growth of the process in multiples of the size of the value."""
         return self._growth(lambda: connect(self.place).table(NAME).compact())
 
     def read(self) -> float:
-        """Read the table; return how many times the size of the value the process grew."""
+        """Read the table; return the growth of the process in multiples of the size of the value."""
 
         def all_rows() -> None:
             rows = sum(b.num_rows for b in connect(self.place).table(NAME).to_reader())
@@ -87,15 +87,15 @@ STEPS: dict[str, Callable[[LongValue], float]] = {
 
 
 def alone(step: str, value: LongValue) -> float:
-    """Take one of the `STEPS` in a new process; return how many times the size of the value that process grew.
+    """Run one of the `STEPS` in a new process; return its growth in multiples of the size of the value.
 
-    Arrow has one thread there, as in a worker of Spark: with more, the threads of a busy machine hold more at a time.
+    Arrow has one thread there, as in a worker of Spark, because more threads use more memory at a time.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=pa.set_cpu_count, initargs=(1,)) as pool:
         return pool.submit(STEPS[step], value).result()
 
 
 def high_water() -> float:
-    """Return the most memory in MB that this process had so far, without what its parent had."""
+    """Return the peak memory of this process in MB, without that of its parent."""
     status = Path("/proc/self/status").read_text()
     return int(re.findall(r"VmHWM:\s+(\d+)", status)[0]) / 1024

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.memory`: how much memory tasks and planning take as tables grow (`make bench-memory`)."""
+"""`python -m benchmarks.memory`: the memory of tasks and planning as tables grow (`make bench-memory`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NO_OPTIONS: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most memory that a process of its own had resident, and how much of that it had before it began."""
+    """The peak resident memory of a separate process, and its memory at the start."""
 
     what: str
     size: str
@@ -57,19 +57,19 @@ def _measured(body: Callable[[Path], object], place: Path) -> tuple[float, float
 
 
 def _alone(body: Callable[[Path], object], place: Path) -> tuple[float, float]:
-    """Run a body in a new process; return its peak and what it began with, in MB."""
+    """Run a body in a new process; return its peak and initial memory in MB."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_measured, body, place).result()
 
 
 def bucket_of(place: Path, rows: int, options: Mapping[str, str] = NO_OPTIONS, *, compacted: bool = False) -> None:
-    """Make a table of one bucket with `rows` rows: sorted runs of a million, and a tenth of them upserted again.
+    """Create a table of one bucket with `rows` rows: sorted runs of a million, and a tenth of them upserted again.
 
     Args:
         place: the warehouse.
         rows: number of rows.
         options: options of the table.
-        compacted: whether the rows are at the top level when the tenth comes.
+        compacted: whether the rows are at the top level before the tenth is upserted.
     """
     catalog = connect(place)
     catalog.create_database("bench", ignore_if_exists=True)
@@ -85,7 +85,7 @@ def bucket_of(place: Path, rows: int, options: Mapping[str, str] = NO_OPTIONS, *
 
 
 def _spread(count: int, rows: int, seed: int) -> pa.Table:
-    """Return rows whose keys lie all over the bucket, so that every sorted run overlaps every other."""
+    """Return rows with keys spread over the bucket, so that all sorted runs overlap."""
     keys = np.random.default_rng(seed).integers(0, rows * 2, count)
     return sample(count, seed).set_column(0, "id", pa.array(keys))
 
@@ -117,7 +117,7 @@ _OF_A_BUCKET: dict[str, Callable[[Path], None]] = {
 
 
 def look_up(place: Path) -> None:
-    """Compact the new rows of the bucket, with a lookup of what the levels above hold."""
+    """Compact the new rows of the bucket, with a lookup in the upper levels."""
     if connect(place).table(_TABLE).compact(full=False).snapshot_id is None:
         raise RuntimeError("nothing was compacted")
 
@@ -128,7 +128,7 @@ def plan(place: Path) -> None:
 
 
 def list_files(place: Path, files: int) -> None:
-    """Make a table that lists many files."""
+    """Create a table that lists many files."""
     connect(place).create_database("bench")
     many_files(place, files)
 

@@ -12,8 +12,8 @@ class MergeKind:
 
     Attributes:
         options: the options of the table.
-        merge_rate: the rows a second and core that its merge on read is to reach; 0 if level 0 is not read.
-        lookup_rate: the same of a compaction that looks rows up, counted in rows of all files; 0 for no lookup.
+        merge_rate: target of rows per second and core of its merge on read; 0 if level 0 is not read.
+        lookup_rate: the same for a compaction with a lookup, counted in rows of all files; 0 for no lookup.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)

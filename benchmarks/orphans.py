@@ -1,7 +1,7 @@
 """`python -m benchmarks.orphans`: orphan cleaning of a table directory with many files.
 
-The files are empty; the manifests are real. Listing, planning and moving run in one process of its own, whose CPU
-seconds and peak memory are printed.
+The files are empty; the manifests are real. Listing, planning and moving run in one separate process, whose CPU seconds
+and peak memory are printed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DAY_MILLIS = 86_400_000
 
 
 def make(place: Path, shape: Shape, *, orphans: int) -> list[Cost]:
-    """Build a table whose data files exist, and as many orphans beside them as are wanted."""
+    """Build a table whose data files exist, with the requested number of orphans."""
     build(place, shape)
     table = open_synthetic(place, shape).table
     latest = table.snapshots.latest()

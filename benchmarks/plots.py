@@ -1,4 +1,4 @@
-"""The figures as plots, SVG."""
+"""The figures as SVG plots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STEPS = {
 
 
 def plot(results: Results, engines: Sequence[Engine], directory: Path) -> None:
-    """Draw the CPU seconds of writes and of reads, one bar for each engine, the spread over the rounds as a line."""
+    """Draw the CPU seconds of writes and of reads, one bar per engine, with the spread over the rounds as a line."""
     mpl.rcParams["svg.hashsalt"] = "paimon-spark"
     for name, steps in _STEPS.items():
         figure, axes = pyplot.subplots(figsize=(10, 4.5), layout="constrained")

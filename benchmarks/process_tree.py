@@ -1,4 +1,4 @@
-"""CPU seconds and resident memory of a process with all that it started, from /proc."""
+"""CPU seconds and resident memory of a process and its descendants, from /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What /proc tells of one process; `cpu` in seconds, with that of children that have ended."""
+    """The data of one process in /proc; `cpu` in seconds, with that of ended children."""
 
     pid: int
     parent: int
@@ -63,7 +63,7 @@ def resident(root: int) -> int:
 
 
 class MemoryPeak:
-    """Watches resident memory while the body runs: of the JVM, and of everything else (Python) together.
+    """Samples resident memory while the block runs: of the JVM, and of all other processes (Python) together.
 
     Pages that forked workers share count for each of them, so the figure for Python is an upper bound.
     """

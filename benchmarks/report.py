@@ -1,4 +1,4 @@
-"""What was measured, as a table for the terminal and as JSON."""
+"""The measurements as a table for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MB = 1 << 20
 
 
 def machine(now: datetime) -> dict[str, Any]:
-    """Return what the figures depend on."""
+    """Return the environment of the measurements."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {
         "cpus": os.cpu_count(),
@@ -36,13 +36,13 @@ def machine(now: datetime) -> dict[str, Any]:
 
 
 def save(directory: Path, name: str, figures: Mapping[str, Any]) -> None:
-    """Write figures into a directory as JSON, after what they depend on now, unless they tell themselves."""
+    """Write figures into a directory as JSON, with the current environment unless they have one."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / name).write_text(json.dumps({**machine(datetime.now(UTC)), **figures}, indent=1) + "\n")
 
 
 def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
-    """Return everything that was measured, without the answers of the queries."""
+    """Return all measurements, without the results of the queries."""
     costs = {
         engine: {
             step: [{k: v for k, v in asdict(c).items() if k != "rows"} for c in found]
@@ -67,7 +67,7 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
 
 
 def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> str:
-    """Return the tables that a person reads: costs, planning, memory, disk, targets."""
+    """Return the tables for the terminal: costs, planning, memory, disk, targets."""
     lines = [
         f"{about['rows']:,} rows, {about['rounds']} rounds, {about['cpus']} CPUs",
         f"load average {about['load_average']} before, {about['load_average_after']} after",
@@ -89,7 +89,7 @@ def as_text(results: Results, engines: Sequence[Engine], about: dict[str, Any]) 
     lines += ["", "Targets: median (best .. worst round)"]
     for verdict in verdicts(results):
         spread = f"({verdict.low:.2f} .. {verdict.high:.2f})"
-        lines.append(f"  {verdict.what:<58} ≤ {verdict.aim:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
+        lines.append(f"  {verdict.what:<58} ≤ {verdict.target:.2f}   {verdict.middle:5.2f} {spread:<16} {verdict.word}")
     lines += results.latencies.verdicts()
     lines += [f"FAILED {failure}" for failure in results.failures]
     return "\n".join(lines)

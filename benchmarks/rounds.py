@@ -22,7 +22,7 @@ AFTER = "after compaction"
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The names of a round's table, of the table that it is joined with, and of the version after the load."""
+    """The names of a round's table and of the table that it is joined with, and the version after the load."""
 
     database: str
     number: int
@@ -44,7 +44,7 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step: what an engine runs unmeasured first, then measured; `answered` if all must agree on the rows."""
+    """A step: unmeasured statements, then measured ones; `answered` if all engines must return equal rows."""
 
     name: str
     prepare: Callable[[Engine, Tables], Sequence[str]]
@@ -57,7 +57,7 @@ def _nothing(_engine: Engine, _tables: Tables) -> Sequence[str]:
 
 
 def steps(data: Data) -> Iterator[Step]:
-    """Yield the steps of a round, in their order; an engine for which a step has no statements leaves it out."""
+    """Yield the steps of a round, in order; an engine without statements for a step skips it."""
     yield Step("load", lambda e, t: [t.fill(e.create)], lambda _, t: [t.fill(INSERT, "load")])
     for number in range(1, UPSERTS + 1):
         yield _upsert(f"upsert{number}")
@@ -81,7 +81,7 @@ def _query(name: str, when: str, text: str, only_if: Callable[[Engine], bool]) -
 
 @dataclass(slots=True)
 class Results:
-    """What was measured: the costs of each step by engine in the order of the rounds, and what went wrong."""
+    """Measurements: the costs of each step by engine in the order of the rounds, and failures."""
 
     costs: dict[str, dict[str, list[Cost]]] = field(default_factory=dict)
     disk: dict[str, list[int]] = field(default_factory=dict)
@@ -94,19 +94,19 @@ class Results:
     failures: list[str] = field(default_factory=list)
 
     def add(self, engine: str, step: str, cost: Cost) -> None:
-        """Keep what a step cost an engine."""
+        """Record the cost of a step on an engine."""
         self.costs.setdefault(engine, {}).setdefault(step, []).append(cost)
 
 
 class Rounds:
-    """The sessions of all engines, and the rounds that they go through together."""
+    """The sessions of all engines, and their rounds."""
 
-    def __init__(self, engines: Sequence[Engine], data: Data, work: Path, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, engines: Sequence[Engine], data: Data, work: Path, report: Callable[[str], None]) -> None:
+        self._report = report
         self.results = Results()
         self.sessions: list[EngineSession] = []
         for engine in engines:
-            tell(f"starting {engine.label}")
+            report(f"starting {engine.label}")
             session = EngineSession(engine, work / engine.name, work / f"{engine.name}.log")
             self.sessions.append(session)
             tables = Tables(engine.database, 0, data)
@@ -117,7 +117,7 @@ class Rounds:
             )
 
     def run(self, number: int, data: Data, *, measured: bool) -> None:
-        """Go through all steps once; a round that is not measured warms the sessions up."""
+        """Run all steps once; an unmeasured round warms the sessions up."""
         tables = {s.engine.name: Tables(s.engine.database, number, data) for s in self.sessions}
         failed: set[str] = set()
         turn = number % len(self.sessions)
@@ -132,7 +132,7 @@ class Rounds:
                 except EngineFailedError as e:
                     failed.add(name)
                     self.results.failures.append(f"{step.name}: {e}")
-                    self._tell(f"  {step.name}: {e}")
+                    self._report(f"  {step.name}: {e}")
                     continue
                 if cost is None:
                     continue
@@ -141,7 +141,7 @@ class Rounds:
                     self.results.add(name, step.name, cost)
             if step.answered and len(set(answers.values())) > 1:
                 self.results.failures.append(f"{step.name}: answers differ: {answers}")
-            self._tell(f"  {step.name}")
+            self._report(f"  {step.name}")
         self._drop(tables)
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class Rounds:
     def _drop(self, tables: dict[str, Tables]) -> None:
         for session in self.sessions:
             names = tables[session.engine.name]
-            with suppress(EngineFailedError):  # of one that ended: its steps have failed
+            with suppress(EngineFailedError):  # the session has ended, and its steps have failed
                 session.run(names.fill("DROP TABLE IF EXISTS {t}"))
             for directory in session.warehouse.glob(f"**/t{names.number}"):
                 shutil.rmtree(directory, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.scaling`: how the driver's work grows with files, buckets, partitions and snapshots.
+"""`python -m benchmarks.scaling`: the growth of the driver's work with files, buckets, partitions and snapshots.
 
-The data files do not exist, only what describes them (`make bench-scaling`). Every measurement runs in a process of its
-own. Costs are CPU seconds, so that what else the machine does matters little.
+The data files do not exist, only their metadata (`make bench-scaling`). Every measurement runs in a separate process.
+Costs are CPU seconds, which other load of the machine affects little.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AXES = {
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """CPU seconds of one operation, and the most memory that its process had until then, in MB."""
+    """CPU seconds of one operation, and the peak memory of its process until then in MB."""
 
     operation: str
     seconds: float
@@ -48,7 +48,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of one table."""
+    """The measurements of one table."""
 
     axis: str
     shape: Shape
@@ -73,7 +73,7 @@ def one_key(day: int) -> Predicate:
 
 
 def plans(place: Path, shape: Shape) -> list[Cost]:
-    """Plan reads: of one day and of one key first, whose memory is not that of a whole table then."""
+    """Plan reads: of one day and one key first, so that their peak memory is not that of the whole table."""
     table = open_synthetic(place, shape).table
     last = _day(shape.partitions - 1)
     keyed = one_key(shape.partitions - 1)
@@ -103,7 +103,7 @@ def commits(place: Path, shape: Shape) -> list[Cost]:
 
 
 def compactions(place: Path, shape: Shape) -> list[Cost]:
-    """Choose what to compact, without doing it."""
+    """Plan compactions without running them."""
     table = open_synthetic(place, shape).table
     last = _day(shape.partitions - 1)
     of_a_day = partial(plan_compaction, table, strategy=Strategy.MINOR, partitions=last)
@@ -124,7 +124,7 @@ def expiry(place: Path, shape: Shape) -> list[Cost]:
         retain_min=1,
         older_than_millis=1 << 62,
         max_deletes=1 << 30,
-        exact=False,  # as after a commit; the files that are not there would be left out
+        exact=False,  # as after a commit; files that do not exist would be left out
     )
 
     def expire() -> None:
@@ -143,7 +143,7 @@ Body = Callable[[Path, Shape], list[Cost]]
 
 
 def alone(body: Body, place: Path, shape: Shape) -> list[Cost]:
-    """Measure in a new process, whose memory nothing else has used."""
+    """Measure in a new process, for its peak memory."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(body, place, shape).result()
 
@@ -171,7 +171,7 @@ def lines(row: Row) -> Iterator[str]:
 
 
 def shapes(axes: dict[str, list[int]], spread: int) -> Iterator[tuple[str, Shape]]:
-    """Yield which tables to measure: along each axis one number grows."""
+    """Yield the tables to measure: along each axis one number grows."""
     yield from (("files", Shape.of_files(n)) for n in axes["files"])
     yield from (("partitions", Shape(spread, partitions=n)) for n in axes["partitions"])
     yield from (("buckets", Shape(spread, buckets=n)) for n in axes["buckets"])

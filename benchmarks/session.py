@@ -1,4 +1,4 @@
-"""One engine's Spark session as a process of its own, and what a statement costs there."""
+"""One engine's Spark session as a separate process, and the cost of statements in it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DRIVER = Path(__file__).with_name("driver.py")
 
 
 class EngineFailedError(Exception):
-    """An engine could not run a statement; the message is its own."""
+    """An engine could not run a statement; the message is that of the engine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a step cost: CPU and wall in seconds, the planning if it is a query, resident memory in bytes."""
+    """The cost of a step: CPU and wall in seconds, planning for queries, resident memory in bytes."""
 
     cpu: float
     wall: float
@@ -63,7 +63,7 @@ class EngineSession:
         self.spark = str(self._ask(conf)["spark"])
 
     def run(self, *statements: str) -> Cost:
-        """Run statements one after the other, and return what they cost together."""
+        """Run statements one after the other, and return their total cost."""
         pid = self._process.pid
         before = cpu_seconds(pid)
         with MemoryPeak(pid) as peak:
@@ -80,14 +80,14 @@ class EngineSession:
         return answer["each"], cpu_seconds(pid) - before
 
     def stream(self, order: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        """Run a streaming query of `driver.py`; return the CPU seconds that it took, and the answer."""
+        """Run a streaming query of `driver.py`; return its CPU seconds and the response."""
         pid = self._process.pid
         before = cpu_seconds(pid)
         answer = self._ask({"stream": order})
         return cpu_seconds(pid) - before, answer
 
     def cpu_while_idle(self, seconds: float) -> float:
-        """Return the CPU seconds that the session takes while it is told nothing."""
+        """Return the CPU seconds of the idle session."""
         before = cpu_seconds(self._process.pid)
         time.sleep(seconds)
         return cpu_seconds(self._process.pid) - before
@@ -113,7 +113,7 @@ class EngineSession:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise EngineFailedError(f"The session of {self.engine.label} ended; its log tells why.")
+            raise EngineFailedError(f"The session of {self.engine.label} ended; see its log.")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise EngineFailedError(f"{self.engine.label}: {answer['error']}")

@@ -1,4 +1,4 @@
-"""What a session costs that does next to nothing: `spark-sql`, and the first statement of a program."""
+"""The startup cost of a session: `spark-sql`, and the first statement of a program."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from benchmarks.engines import PEERS, Engine, ours, parquet
 from benchmarks.session import EngineFailedError, EngineSession
 
 FIRST = {"first SELECT": "SELECT * FROM {t} ORDER BY id", "first INSERT": "INSERT INTO {t} VALUES (100, 'new', 0.5)"}
-AIM = 1.2
-"""What the first statement of a session may take, to Paimon's."""
+TARGET = 1.2
+"""Maximum cost of the first statement of a session, relative to Paimon's."""
 
 
 def startup_seconds(rounds: int, work: Path) -> dict[str, list[float]]:
@@ -31,9 +31,9 @@ def startup_seconds(rounds: int, work: Path) -> dict[str, list[float]]:
 def first_statements(
     engines: Sequence[Engine], rounds: int, work: Path
 ) -> tuple[dict[str, dict[str, list[tuple[float, float]]]], list[str]]:
-    """Return CPU and wall seconds of the first statement of a session by statement and engine, and what failed.
+    """Return CPU and wall seconds of the first statement of a session by statement and engine, and failures.
 
-    The seconds begin when the session is there, and so include what is left of the start of an engine.
+    Time is measured from the end of the session's start, and so includes the rest of the start of an engine.
     """
     found: dict[str, dict[str, list[tuple[float, float]]]] = {}
     failures: list[str] = []

@@ -1,8 +1,8 @@
-"""Streaming upserts into a large table, the reading of their changelog, and an idle stream.
+"""Streaming upserts into a large table, reads of their changelog, and an idle stream.
 
-All sinks take the same batches of new and known keys from Parquet files, one file in each batch: this project's and
-Paimon's by their streaming writes, Iceberg's and Delta's by a MERGE in foreachBatch. The latency of a batch is what its
-trigger takes, from the listing of its file to the commit that makes its rows visible.
+All sinks get the same batches of new and existing keys from Parquet files, one file per batch: this project's and
+Paimon's by their streaming writes, Iceberg's and Delta's by a MERGE in foreachBatch. The latency of a batch is the
+duration of its trigger, from the listing of its file to the commit that makes its rows visible.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ BATCH_ROWS = 10_000
 TABLE_ROWS = 2_000_000
 IDLE_SECONDS = 20
 _QUIET_SECONDS = 10
-AIMS = {"paimon": 0.6, "delta": 0.25}
-"""What the CPU of a batch may be at most, to that of a peer."""
+TARGETS = {"paimon": 0.6, "delta": 0.25}
+"""Maximum CPU of a batch, relative to a peer."""
 AIM_IDLE = 0.01
-"""Which share of a core an idle stream may take at most."""
+"""Maximum share of a core of an idle stream."""
 _LOGGED = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '4', 'changelog-producer' = 'input')"
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """What one engine took: CPU seconds a batch, rows a second, and milliseconds of each trigger."""
+    """The cost of one engine: CPU seconds per batch, rows per second, and milliseconds of each trigger."""
 
     cpu: float
     rate: float
     triggers: list[float]
 
     def percentile(self, share: float) -> float:
-        """Return the milliseconds that this share of the batches took at most."""
+        """Return this percentile of the milliseconds of the batches."""
         ordered = sorted(self.triggers)
         return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 @dataclass(slots=True)
 class Streams:
-    """What was measured by engine, and what went wrong."""
+    """Measurements by engine, and failures."""
 
     batches: int = 0
     writes: dict[str, Streamed] = field(default_factory=dict)
@@ -65,18 +65,18 @@ class Streams:
         return {"batches": self.batches, "upserts": writes, "changelog": reads, "idle_share_of_a_core": self.idle}
 
     def as_text(self) -> list[str]:
-        """Return the table that a person reads."""
+        """Return the table for the terminal."""
         lines = [
             f"  {name:<14}{s.cpu:8.2f} CPU s a batch{s.rate:10,.0f} rows/s{s.percentile(0.5):8.0f} ms p50"
             f"{s.percentile(0.99):8.0f} ms p99"
             for name, s in self.writes.items()
         ]
         own = self.writes.get(PEERS[0])
-        for name, aim in AIMS.items():
+        for name, target in TARGETS.items():
             if own is not None and name in self.writes:
                 ratio = own.cpu / self.writes[name].cpu
-                word = "reached" if ratio <= aim else "missed"
-                lines.append(f"  CPU of a batch, to that of {name:<12} ≤ {aim:.2f} {ratio:7.2f} {word}")
+                word = "reached" if ratio <= target else "missed"
+                lines.append(f"  CPU of a batch, to that of {name:<12} ≤ {target:.2f} {ratio:7.2f} {word}")
         lines += [
             f"  {name:<14}{cpu:8.2f} CPU s, {wall:.2f} s for the changelog of all batches"
             for name, (cpu, wall) in self.reads.items()
@@ -90,7 +90,7 @@ class Streams:
 def measure(
     sessions: Sequence[EngineSession],
     work: Path,
-    tell: Callable[[str], None],
+    report: Callable[[str], None],
     *,
     batches: int = BATCHES,
     table_rows: int = TABLE_ROWS,
@@ -107,12 +107,12 @@ def measure(
             _measure(session, sources, found, table_rows)
         except EngineFailedError as e:
             found.failures.append(f"streams: {e}")
-        tell(f"  {batches} batches on {session.engine.label}")
+        report(f"  {batches} batches on {session.engine.label}")
     return found
 
 
 def _stage(session: EngineSession, sources: Path, batches: int, table_rows: int) -> None:
-    """Write the files of the batches, unless they are there: each has rows all over the table, a tenth of them new."""
+    """Write the files of the batches, unless they exist: each has rows all over the table, a tenth of them new."""
     done = sources / "_STAGED"
     if done.exists():
         return
@@ -149,7 +149,7 @@ def _measure(session: EngineSession, sources: Path, found: Streams, table_rows: 
         cpu, answer = session.stream({"read": {"path": location, "from": "2", "checkpoint": str(place / "read")}})
         found.reads[engine.name] = (cpu, answer["seconds"])
         session.stream({"idle": {"path": location, "checkpoint": str(place / "idle")}})
-        session.cpu_while_idle(_QUIET_SECONDS)  # the session has things to do after a query
+        session.cpu_while_idle(_QUIET_SECONDS)  # the session still cleans up after a query
         found.idle[engine.name] = session.cpu_while_idle(IDLE_SECONDS) / IDLE_SECONDS
         session.stream({"stop": {}})
     session.run(f"DROP DATABASE {db} CASCADE")

@@ -1,4 +1,4 @@
-"""Tables that list any number of files which are not there: their manifests are real, in the table's own format."""
+"""Tables that list any number of files that do not exist: their manifests are real, in the table's own format."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ KEYS_OF_A_FILE = 1_000
 _SAMPLE = 50_000
 _SNAPSHOTS = 3
 _FULLER = 1.06
-"""How much larger than the target manifests are made, so that no commit takes them for too small."""
+"""Factor of the size of manifests over the target, so that no commit merges them as too small."""
 _IN_A_BLOCK = 50
 _SYNC = 16
 _DAY = struct.Struct("<i")
 _FIRST_VALUE = 12
-"""Where the first value of a serialized row stands: behind their number and the bits of what is null."""
+"""The offset of the first value of a serialized row: after the arity and the null bits."""
 _VARIANTS = 2
 _TOP_LEVEL = 5
 _OVERLAPPED = 8
-"""One in so many buckets has a file at level 0, over all its keys."""
+"""One in this number of buckets has a file at level 0, over all its keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How many files a table lists, in how many partitions and buckets of each, and how many snapshots it has."""
+    """The numbers of files, partitions, buckets per partition and snapshots of a table."""
 
     files: int
     partitions: int = 1
@@ -69,20 +69,20 @@ class Shape:
     def of_files(cls, files: int) -> Shape:
         """Return a table of ten buckets a day that grew day by day, a hundred files in a bucket.
 
-        Of its few snapshots one takes a file away, so that there is something to delete when they expire.
+        One of its few snapshots removes a file, so that an expiry has a file to delete.
         """
         return cls(files, max(1, files // 1_000), min(10, max(1, files // 100)), _SNAPSHOTS)
 
     @property
     def text(self) -> str:
-        """Return it in words."""
+        """Return its description."""
         snapshots = f", {self.snapshots:,} snapshots" if self.snapshots > _SNAPSHOTS else ""
         return f"{self.files:,} files, {self.partitions:,} partitions x {self.buckets:,} buckets{snapshots}"
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One entry as it stands in a manifest, and what the list of manifests says of it."""
+    """One encoded manifest entry, and its contribution to the record in the manifest list."""
 
     record: bytes
     partition: bytes
@@ -93,7 +93,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """What stands behind the name of a file, and where in it the day stands."""
+    """The encoded fields after the name of a file, and the offset of the day in them."""
 
     data: bytes
     days: tuple[int, ...]
@@ -116,7 +116,7 @@ class _Rest:
 
 @dataclass(frozen=True, slots=True)
 class Synthetic:
-    """Makes the entries of one table after the example of a file that was really written."""
+    """Generates the entries of one table from a file that was really written."""
 
     table: Table
     shape: Shape
@@ -127,7 +127,7 @@ class Synthetic:
         return encode_row([FIRST_DAY + number], self.table.partition_types)
 
     def file(self, draw: random.Random, keys: tuple[int, int], day: int = 0, level: int = 0) -> DataFileMeta:
-        """Return a file with such keys; its name and the statistics of its other columns are drawn."""
+        """Return a file with these keys; its name and the statistics of its other columns are random."""
         types: list[DataType] = [f.type for f in self.table.key_fields]
         first, last = (encode_row([key], types) for key in keys)
         amounts = sorted(Decimal(draw.randrange(10**9)).scaleb(-2) for _ in range(2))
@@ -170,14 +170,14 @@ class Synthetic:
                 rests.clear()
 
     def _head(self, partition: bytes, bucket: int) -> bytes:
-        """Return what stands before the name of a file."""
+        """Return the encoded fields before the name of a file."""
         entry = replace(self.example, kind=FileKind.ADD, partition=partition, bucket=bucket)
         data = write_manifest([replace(entry, total_buckets=self.shape.buckets)])
         record = AvroContainer(data, max_block=len(data) * 100).unpack(0)
         return record[: record.index(entry.file.file_name.encode())]
 
     def _spans(self, place: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the place of each file of a bucket in the order of keys, and its level."""
+        """Yield the position of each file of a bucket in the order of keys, and its level."""
         places = self.shape.partitions * self.shape.buckets
         count = self.shape.files * (place + 1) // places - self.shape.files * place // places
         overlapped = place % _OVERLAPPED == 0 and count > 1
@@ -186,7 +186,7 @@ class Synthetic:
             yield 0, count, 0
 
     def one_more(self, number: int, replaced: DataFileMeta | None = None) -> CommitMessage:
-        """Return what adds a file to the last partition, in the place of another one if there is one."""
+        """Return the entries that add a file to the last partition, and remove another one if there is one."""
         file = self.file(random.Random(-number), (0, KEYS_OF_A_FILE - 1), self.shape.partitions - 1)
         message = CommitMessage(
             partition=self.day(self.shape.partitions - 1), bucket=0, total_buckets=self.shape.buckets, new_files=(file,)
@@ -201,7 +201,7 @@ def _name(draw: random.Random) -> str:
 
 
 def build(warehouse: Path, shape: Shape) -> None:
-    """Make a table of a shape; it needs no more memory for more files."""
+    """Create a table of a shape, with constant memory."""
     catalog = connect(warehouse)
     catalog.create_database("bench", ignore_if_exists=True)
     fields = [("day", pa.date32()), ("id", pa.int64()), ("amount", pa.decimal128(12, 2)), ("note", pa.string())]
@@ -224,7 +224,7 @@ def build(warehouse: Path, shape: Shape) -> None:
 
 
 def open_synthetic(warehouse: Path, shape: Shape) -> Synthetic:
-    """Return the table at a place, with the file that was really written as the example."""
+    """Create the table at a path, with the real file as the template."""
     table = connect(warehouse).table(TABLE).load()
     store, first = ManifestStore(table), table.snapshots.get(1)
     (example,) = live_entries(store, store.data_manifests(first))
@@ -232,7 +232,7 @@ def open_synthetic(warehouse: Path, shape: Shape) -> Synthetic:
 
 
 def _publish(synthetic: Synthetic) -> None:
-    """Write the manifests piece by piece, and one snapshot that has them all."""
+    """Write the manifests one by one, and one snapshot with all of them."""
     table = synthetic.table
     store, before = ManifestStore(table), table.snapshots.get(1)
     metas: list[ManifestFileMeta] = []
@@ -260,7 +260,7 @@ def _publish(synthetic: Synthetic) -> None:
 
 
 def _manifest(table: Table, records: Iterator[Listed], wanted: int) -> tuple[ManifestFileMeta, int] | None:
-    """Write one manifest of about the wanted size; return it and how many rows its files have."""
+    """Write one manifest of about the requested size; return it and the number of rows of its files."""
     out = bytearray(write_manifest([]))
     sync = bytes(out[-_SYNC:])
     days, buckets, levels, rows = Counter[bytes](), set[int](), set[int](), 0

@@ -1,4 +1,4 @@
-"""What is aimed at, as ratios to a peer in the same run."""
+"""The targets, as ratios to a peer in the same run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = "paimon-spark"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A step of ours must cost at most `ratio` times what it costs the peer."""
+    """Maximum cost of one of our steps, relative to that of the peer."""
 
     step: str
     peer: str
@@ -37,17 +37,17 @@ TARGETS: Sequence[Target] = (
 )
 KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
 KIND_RATIO = 0.6
-"""What the steps of each kind of table must cost at most, to Paimon's CPU."""
+"""Maximum CPU of the steps of each kind of table, relative to Paimon's."""
 COUNT_SECONDS = 0.3
 DISK_RATIO = 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a target: the median ratio over the rounds, the smallest and largest, and whether it is reached."""
+    """The outcome of a target: the median, smallest and largest ratio over the rounds, and whether it is reached."""
 
     what: str
-    aim: float
+    target: float
     middle: float
     low: float
     high: float
@@ -55,13 +55,13 @@ class Verdict:
     @property
     def word(self) -> str:
         """Return the outcome in a word; a miss counts as reached if a round reached it."""
-        if self.middle <= self.aim:
+        if self.middle <= self.target:
             return "reached"
-        return "within the spread" if self.low <= self.aim else "missed"
+        return "within the spread" if self.low <= self.target else "missed"
 
 
 def verdicts(results: Results) -> list[Verdict]:
-    """Return what came of every target whose two sides were measured."""
+    """Return the outcome of every target whose two sides were measured."""
     found = []
     ours = results.costs.get(OURS, {})
     for target in (*TARGETS, *_kind_targets(ours)):
@@ -88,5 +88,5 @@ def _of(cost: Cost, unit: str) -> float:
     return cost.cpu if unit == "cpu" else cost.wall
 
 
-def _verdict(what: str, aim: float, figures: Sequence[float]) -> Verdict:
-    return Verdict(what, aim, median(figures), min(figures), max(figures))
+def _verdict(what: str, target: float, figures: Sequence[float]) -> Verdict:
+    return Verdict(what, target, median(figures), min(figures), max(figures))

@@ -30,14 +30,14 @@ class Data:
 
     @property
     def upsert_rows(self) -> int:
-        """How many rows an upsert, and the MERGE, has: a tenth, half of them new."""
+        """Number of rows of an upsert and of the MERGE: a tenth, half of them new."""
         return self.rows // 10
 
 
 def row_query(ids: str, seed: int) -> str:
     """Return a query of whole rows for the ids of a subquery; `seed` makes the values of every batch differ.
 
-    Values depend on id and seed alone, so that every engine must end with the same rows.
+    Values depend only on id and seed, so that all engines must end with the same rows.
     """
     h = f"xxhash64(id, {seed}L)"
     return f"""
@@ -54,7 +54,7 @@ def row_query(ids: str, seed: int) -> str:
 
 
 def staged(data: Data) -> dict[str, str]:
-    """Return the query of every staged data set, by name; `final` is what the table holds after load and upserts."""
+    """Return the query of every staged data set, by name; `final` has the rows after load and upserts."""
     rows, half = data.rows, data.upsert_rows // 2
     queries = {"load": row_query(f"SELECT id FROM range({rows})", 0)}
     for number in range(1, UPSERTS + 1):
@@ -78,7 +78,7 @@ def _changes(rows: int, half: int, number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query of the benchmark; `{t}` stands for the table, `{u}` for the one that is joined."""
+    """One query of the benchmark; `{t}` is the table, `{u}` the joined table."""
 
     name: str
     text: str

@@ -25,7 +25,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load a part only when it is asked for: most of them need pyspark or pyarrow."""
+    """Load a part on first access: most of them import pyspark or pyarrow."""
     if name in _LAZY:
         return getattr(importlib.import_module(_LAZY[name]), name)
     message = f"module 'paimon_spark' has no attribute {name!r}"

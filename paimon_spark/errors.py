@@ -12,9 +12,9 @@ The tree is grouped by what a caller would do about it::
     ├── UnsupportedError      a feature of the table or statement that is not implemented
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
-    ├── StoreError            the store refuses, is full or does not answer: mend that, then try again
-    ├── StatementCancelledError  somebody ended the statement: run it again if need be
-    ├── OutcomeUnknownError   the store did not say whether the commit landed: look before repeating
+    ├── StoreError            the store rejects a request, is full or does not respond: fix that, then try again
+    ├── StatementCancelledError  the statement was cancelled: run it again if needed
+    ├── OutcomeUnknownError   it is unknown whether the commit succeeded: check before repeating it
     └── EngineError           the Python engine process or a Python worker failed: see its log
 
 Codes are append-only: a code is never renamed or given another meaning.
@@ -30,10 +30,10 @@ from enum import StrEnum
 from typing import ClassVar
 
 _TWICE_ENDED = re.compile(r"(?<!\.)\.\.\s*$")
-"""The end of a sentence that quotes another one."""
+"""The end of a message that quotes a sentence with its full stop."""
 
 _LISTED = 5
-"""So many names of a list are told."""
+"""Maximum number of names listed in a message."""
 
 
 class ErrorKind(StrEnum):
@@ -129,19 +129,19 @@ class SqlSyntaxError(UsageError):
 
 
 class NotFoundError(PaimonError):
-    """What was named does not exist; `kind` says what it was."""
+    """What was named does not exist; `kind` is the kind of object."""
 
     default_kind = ErrorKind.TABLE_NOT_FOUND
 
 
 class AlreadyExistsError(PaimonError):
-    """What was to be created exists already; `kind` says what it was."""
+    """What was to be created exists already; `kind` is the kind of object."""
 
     default_kind = ErrorKind.TABLE_EXISTS
 
 
 class UnsupportedError(PaimonError):
-    """A feature that is not implemented, named, with the way around it."""
+    """A feature that is not implemented; the hint has an alternative."""
 
     default_kind = ErrorKind.UNSUPPORTED_FEATURE
 
@@ -159,13 +159,13 @@ class ConflictError(PaimonError):
 
 
 class StatementCancelledError(PaimonError):
-    """Somebody ended the statement before it was done; nothing was committed."""
+    """The statement was cancelled before it was done; nothing was committed."""
 
     default_kind = ErrorKind.STATEMENT_CANCELLED
 
 
 class OutcomeUnknownError(PaimonError):
-    """The store did not say whether the snapshot was created."""
+    """The store did not report whether the snapshot was created."""
 
     default_kind = ErrorKind.COMMIT_OUTCOME_UNKNOWN
 
@@ -174,7 +174,7 @@ _NUMBERS = {ErrorKind.STORE_UNAVAILABLE: errno.EIO, ErrorKind.STORE_FULL: errno.
 
 
 class StoreError(PaimonError, OSError):
-    """A store refused a request or did not answer it. For code that reads files it is an OSError."""
+    """A store rejected a request or did not respond to it. For code that reads files it is an OSError."""
 
     default_kind = ErrorKind.STORE_ACCESS_DENIED
 
@@ -184,12 +184,12 @@ class StoreError(PaimonError, OSError):
         self.strerror = message
 
     def __str__(self) -> str:
-        """Return the text of every error of this program, not that of the system's errors."""
+        """Return ``[CODE] …`` as for every PaimonError, not the text of an OSError."""
         return str(self.args[0])
 
     @property
     def refused(self) -> bool:
-        """Return whether the store answered, so that nothing of the request took effect."""
+        """Return whether the store rejected the request, so that it had no effect."""
         return self.kind is not ErrorKind.STORE_UNAVAILABLE
 
 
@@ -207,12 +207,12 @@ def did_you_mean(name: str, choices: Iterable[str]) -> str:
 
 
 def suggestion(name: str, choices: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'?`` for the closest choice, else the choices that there are, or an empty string."""
+    """Return ``Did you mean 'x'?`` for the closest choice, else a list of the choices, or an empty string."""
     known = list(choices)
     return did_you_mean(name, known) or (f"There are: {some_of(known)}." if known else "")
 
 
 def some_of(names: Iterable[str]) -> str:
-    """Return the first of some names as a list, and how many more there are."""
+    """Return the first names as a list, followed by the number of the others."""
     items = [f"'{n}'" for n in names]
     return ", ".join(items[:_LISTED]) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")

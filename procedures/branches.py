@@ -1,4 +1,4 @@
-"""Procedures over branches: create_branch, delete_branch, rename_branch, fast_forward, merge_branch."""
+"""Procedures for branches: create_branch, delete_branch, rename_branch, fast_forward, merge_branch."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ class FastForward:
     params=(
         TABLE,
         Param("source_branch", ParamType.STRING, "The branch to merge.", required=True),
-        Param("target_branch", ParamType.STRING, "The branch that gets its files.", default="main"),
+        Param("target_branch", ParamType.STRING, "The branch that the files are added to.", default="main"),
     ),
     columns=(RESULT,),
     example="CALL sys.merge_branch('default.T', 'test');",

@@ -82,7 +82,7 @@ class RemoveOrphanFiles:
     protected only by their age: `older_than` must be earlier than the start of the oldest running job.
 
     The files go to the trash, from where `undo` restores them. On an object store that takes about five requests a
-    file; `trash => false` deletes each by one.
+    file; `trash => false` takes one.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Cleaning]:
@@ -143,8 +143,8 @@ class PurgeFiles:
     """Delete everything but the schemas: branches, tags, consumers, all rows, all history, and all files of these.
 
     What remains is one snapshot without rows. The files go to the trash, from where `undo` restores the table; with
-    `trash => false` they are deleted for good. Files of running writers are removed too: stop them before. Files that
-    are none of Paimon's, in directories of their own, stay. A purge that was interrupted is completed by the next one.
+    `trash => false` they are deleted for good. Files of running writers are removed too: stop them before. Files in
+    directories outside of Paimon's layout are kept. An interrupted purge is completed by the next one.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Purge]:

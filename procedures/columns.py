@@ -1,4 +1,4 @@
-"""Procedures over columns: alter_column_default_value."""
+"""Procedures for columns: alter_column_default_value."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class _Default:
         Param(
             "default_value",
             ParamType.STRING,
-            "The value as a SQL literal, such as `5` or `ARRAY(1, 2)`; texts may be without quotes. `'NULL'` removes "
-            "the default.",
+            "The value as a SQL literal, such as `5` or `ARRAY(1, 2)`; quotes around texts are optional. `'NULL'` "
+            "removes the default.",
             required=True,
         ),
     ),

@@ -91,7 +91,7 @@ _STRATEGY = Param(
         Param(
             "streaming",
             ParamType.BOOLEAN,
-            "Start a job that compacts the table for as long as it is written, as SHOW JOBS lists and STOP JOB ends.",
+            "Start a job that compacts the table continuously; SHOW JOBS lists it, and STOP JOB ends it.",
             default="false",
         ),
     ),
@@ -109,11 +109,11 @@ class Compact:
 
     In a primary key table, `full` leaves one sorted run per bucket, without superseded and deleted rows. In an append
     table, it leaves fewer, larger files. Buckets are committed in groups, and groups committed before a cancellation
-    are kept. A group consists of whole partitions with 32 buckets, or more if these have up to 256 MB and 4096 files
-    in total. Earlier snapshots keep reading the old files until they expire. A table that is already compact gets no
-    new snapshot, and the status is `nothing to do`. A file that needs no merging moves to another level unchanged; if
-    nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a requested one,
-    the status says so after a colon.
+    are kept. A group consists of whole partitions with 32 buckets, or more if these have up to 256 MB and 4096 files in
+    total. Earlier snapshots keep reading the old files until they expire. In a table that is already compact, no
+    snapshot is created, and the status is `nothing to do`. A file that needs no merging moves to another level
+    unchanged; if nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a
+    requested one, the status names it after a colon.
 
     With an `order_strategy`, one job sorts the rows of the selected partitions and rewrites all their files in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` is best for filters on
@@ -123,12 +123,12 @@ class Compact:
     than six digits of a second cannot be sorted.
 
     In a table with postponed buckets (`bucket` = -2), one job first writes the postponed rows to their buckets, in the
-    order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted as `compact_strategy`
-    says, which is `minor` by default for these tables.
+    order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted by `compact_strategy`,
+    which is `minor` by default for these tables.
 
     With `streaming`, the CALL returns at once, and a job named `compact_<table>` looks for new snapshots at each
-    `execution.checkpointing.interval`, 10 s by default. Where there is one, it compacts as the other arguments say, by
-    default what automatic compaction would pick, then expires snapshots and the like by the options of the table. The
+    `execution.checkpointing.interval`, 10 s by default. For each one it compacts by the other arguments, by default
+    what automatic compaction would pick, then expires snapshots, tags and partitions by the options of the table. The
     writers may be `write-only`. With `partition_idle_time` it looks for idle partitions at each interval, with or
     without a new snapshot. A compaction that conflicts with another commit is planned again. Without Spark,
     `paimon_spark.calls.compact_stream.compact_stream` does the same.
@@ -422,9 +422,9 @@ def _table_row(done: TableResult) -> tuple[Any, ...]:
     if done.result is None:
         return (f"failed: {done.error}", done.name, FAILED, *[None] * 7)
     total, status = done.result.total, _status(done.result)
-    said = status if done.error is None else f"failed: {done.error}"
+    outcome = status if done.error is None else f"failed: {done.error}"
     return (
-        *(said, done.name, status if done.error is None else FAILED),
+        *(outcome, done.name, status if done.error is None else FAILED),
         *(done.result.snapshot_before, done.result.snapshot_after),
         *(total.files_in, total.files_out, total.bytes_in, total.bytes_out, total.rows_out),
     )
@@ -537,7 +537,7 @@ class _Manifests:
     ),
     columns=(
         RESULT,
-        Column("manifests", "string", "the manifests before the CALL: how many, their size, what they remove"),
+        Column("manifests", "string", "manifests before the CALL: number, size, and entries of removed files"),
     ),
     example="CALL sys.compact_manifest('default.T');",
 )
@@ -545,7 +545,7 @@ class CompactManifest:
     """Merge all manifests that are smaller than `manifest.target-file-size` or have entries of removed files.
 
     The COMPACT snapshot has the same data files as the one before. Queries then read fewer manifests. Nothing is
-    committed if there would be as many manifests as before. The old manifests go when their snapshots expire.
+    committed if there would be as many manifests as before. The old manifests are deleted when their snapshots expire.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Manifests]:

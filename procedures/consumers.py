@@ -1,4 +1,4 @@
-"""Procedures over consumers, the progress of streaming readers: reset_consumer, clear_consumers."""
+"""Procedures for consumers, the progress of streaming readers: reset_consumer, clear_consumers."""
 
 from __future__ import annotations
 

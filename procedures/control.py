@@ -1,4 +1,4 @@
-"""Procedures about procedures and their running CALLs: help, running and cancel."""
+"""Procedures that describe procedures, and list and cancel running CALLs: help, running and cancel."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Help:
     summary="List the CALLs that run in this Spark application.",
     params=(),
     columns=(
-        Column("id", "string", "what `cancel` takes", nullable=False),
+        Column("id", "string", "id of the CALL, for `cancel`", nullable=False),
         Column("procedure", "string", "name of the procedure", nullable=False),
         Column("table", "string", "table or database that the CALL names"),
-        Column("user", "string", "who runs it"),
+        Column("user", "string", "the user who runs it"),
         Column("started_at", "timestamp", "when it began", nullable=False),
         Column("duration_ms", "bigint", "milliseconds since the start", nullable=False),
-        Column("progress", "string", "tasks done and in all, rate and remaining time; NULL where it is not known"),
+        Column("progress", "string", "finished and total tasks, rate and remaining time; NULL if unknown"),
     ),
     example="CALL sys.running();",
     read_only=True,
@@ -64,8 +64,8 @@ class Help:
 class Running:
     """List the CALLs of all sessions of this Spark application, oldest first.
 
-    CALLs of other applications, of `paimon-spark call`, of actions without Spark and of the Python API are not seen,
-    nor are statements that are no CALL.
+    CALLs of other applications, of `paimon-spark call`, of actions without Spark and of the Python API are not listed,
+    nor are statements other than CALL.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[None]:

@@ -1,4 +1,4 @@
-"""Procedures over file indexes: rewrite_file_index."""
+"""Procedures for file indexes: rewrite_file_index."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class _Rewrite:
 
 @procedure(
     name="rewrite_file_index",
-    summary="Give files the indexes that the options of the table ask for.",
+    summary="Build the file indexes that the options of the table specify.",
     params=(
         TABLE,
         *PARTITION_FILTERS,
         Param(
             "force",
             ParamType.BOOLEAN,
-            "Write all indexes anew: after a change of settings such as `fpp`, or where indexes are damaged.",
+            "Rebuild all indexes, after a change of settings such as `fpp`, or if indexes are damaged.",
             default="false",
         ),
     ),
@@ -49,11 +49,11 @@ class _Rewrite:
     example="CALL sys.rewrite_file_index('default.T', 'dt=2024-05-14');",
 )
 class RewriteFileIndex:
-    """Write the indexes of the options `file-index.<kind>.columns` for files that lack some of them, or have others.
+    """Write the indexes of the options `file-index.<kind>.columns` for files that lack some of them or have other ones.
 
     The rows stay in their files: a COMPACT snapshot replaces the entries of the files in the manifests. Files with
     indexes of the right kinds are skipped, so the CALL can be repeated after a failure; 1000 files are committed
-    together. With `force`, all files are read, and those whose indexes come out otherwise get new ones.
+    together. With `force`, all files are read, and indexes that differ are replaced.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rewrite]:

@@ -1,4 +1,4 @@
-"""Procedures that tell what happened: history, diff, why and config."""
+"""Procedures that inspect a table and its history: history, diff, why and config."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _History:
         Column("snapshot_id", "bigint", "the snapshot; null for a branch"),
         Column("tag", "string", "the name of a tag"),
         Column("kind", "string", "APPEND, COMPACT, OVERWRITE or ANALYZE"),
-        Column("operation", "string", "the kind of statement, if the writer told it"),
+        Column("operation", "string", "the kind of statement, if the writer recorded it"),
         Column("commit_user", "string", "the committing user; a random name unless the writer set one"),
         Column("rows_added", "bigint", "rows in the files that the commit added"),
         Column("rows_removed", "bigint", "rows in the files that it removed"),
@@ -64,7 +64,7 @@ class _History:
     read_only=True,
 )
 class History:
-    """List what happened to a table and all its branches, the oldest event first.
+    """List the events of a table and all its branches, the oldest first.
 
     A compaction removes files and adds others with the same rows; a file that moves to another level counts as removed
     and added. A branch repeats the snapshot that it was created from. The columns of a commit are null if an expiry has
@@ -187,7 +187,7 @@ class _Why:
 
 @procedure(
     name="why",
-    summary="Explain why a file exists: who wrote it, what removed it, who needs it, or since when it is an orphan.",
+    summary="Explain why a file exists: what added it, removed it and still references it, or whether it is an orphan.",
     params=(
         TABLE,
         Param(
@@ -208,17 +208,17 @@ class _Why:
         Column("reference", "string", "the snapshot, tag or changelog, with its branch"),
         Column("snapshot_id", "bigint", "the id of its snapshot"),
         Column("time", "timestamp", "when it was committed; of `exists`, when the file was modified"),
-        Column("detail", "string", "the path, the statement, or why the reference is still there"),
+        Column("detail", "string", "the path, the statement, or the reason why the reference still exists"),
     ),
     example="CALL sys.why('default.T', 'data-8f64af95-29cc-4342-adea-5a8cf6a9f3f3-0.parquet');",
     read_only=True,
 )
 class Why:
-    """Tell what is known about a file of a table or of one of its branches.
+    """List what is known about a file of a table or of one of its branches.
 
-    `added by` and `removed by` are known as long as the manifests of these commits exist. A file is deleted when no
-    `needed by` is left; each says why the reference is still there. While a reference is `unreadable`, no file is
-    called an orphan. Of files of one name in several buckets, the facts are about all.
+    `added by` and `removed by` are listed as long as the manifests of these commits exist. A file is deleted when no
+    `needed by` is left; its `detail` has the reason why the reference still exists. While a reference is `unreadable`,
+    no file is called an orphan. If several buckets have a file of that name, all of them are listed.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Why]:
@@ -253,7 +253,7 @@ class _Config:
     columns=(
         Column("key", "string", "the option", nullable=False),
         Column("value", "string", "its value; secrets are shown as `***`"),
-        Column("source", "string", "`session`, `table`, `catalog` or `default`; the first of these counts"),
+        Column("source", "string", "`session`, `table`, `catalog` or `default`; in descending precedence"),
         Column("default_value", "string", "the default of the option"),
         Column(
             "applies_to",
@@ -266,10 +266,10 @@ class _Config:
     read_only=True,
 )
 class Config:
-    """List the options of the catalog and the session, and with a table those that statements on it see.
+    """List the options of the catalog and the session, and with a table those that apply to statements on it.
 
-    An option of the session beats that of the table, which beats the default. Options of the catalog hold for the
-    catalog itself and its store.
+    An option of the session takes precedence over that of the table, which takes precedence over the default. Options
+    of the catalog apply to the catalog itself and its store.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Config]:

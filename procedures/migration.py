@@ -43,12 +43,12 @@ _DELETES_ORIGIN = Param(
 _PARALLELISM = Param(
     "parallelism", ParamType.INT, "Number of tasks that link or copy files.", default="one per 32 files"
 )
-_TARGET_DOC = "The table that gets the files; it is created if it does not exist."
+_TARGET_DOC = "The table that the files are added to; it is created if it does not exist."
 
 
 @dataclass(frozen=True, slots=True)
 class _Migration:
-    """A table to migrate; `created` tells whether the CALL creates the target."""
+    """A table to migrate; `created` is true if the CALL creates the target."""
 
     name: str
     identifier: Identifier
@@ -73,7 +73,7 @@ def _parallelism(args: Arguments) -> int | None:
 
 
 def _options(args: Arguments) -> dict[str, str]:
-    """Return the options of both arguments; those of the map win."""
+    """Return the options of both arguments; those of the map take precedence."""
     mapped = args.values.get("options_map") or {}
     return {**parse_options(args.optional_text("options") or "", "options"), **mapped}
 
@@ -169,10 +169,10 @@ def _run(ctx: CallContext, work: _Migration) -> Report:
 class MigrateTable:
     """Add the files of a table to an append table without buckets, in one APPEND snapshot.
 
-    On a local file system, the files get a second name (hard links); otherwise, they are copied. The table stays as it
-    is until the commit; then it is dropped, unless `delete_origin` is false. Nobody may write to it meanwhile. A CALL
-    that was interrupted can be repeated: files that the target has are left out, but not those that a compaction of the
-    target has replaced. The files get no statistics in the manifests, so queries of single values open all files of a
+    On a local file system, the files are hard-linked; otherwise, they are copied. The table stays as it is until the
+    commit; then it is dropped, unless `delete_origin` is false. No job may write to it meanwhile. A CALL that was
+    interrupted can be repeated: files that the target has already are skipped, unless a compaction of the target has
+    replaced them. The files get no statistics in the manifests, so queries of single values open all files of a
     partition until these are rewritten. All files are checked first. Refused are files with columns of other names or
     types than the table's, such as INT64 for INT; ORC files of Spark with timestamps, which are stored as integers or
     depend on the time zone of their writer; and Parquet files that Spark wrote for the hybrid Julian and Gregorian
@@ -205,7 +205,7 @@ class MigrateTable:
     params=(
         _TYPE,
         Param("source_table", ParamType.STRING, "The table to migrate: `db.t`.", required=True, aliases=("table",)),
-        Param("target_table", ParamType.STRING, "The table that gets the files.", required=True),
+        Param("target_table", ParamType.STRING, "The table that the files are added to.", required=True),
         _DELETES_ORIGIN,
         _PARALLELISM,
     ),

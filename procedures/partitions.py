@@ -1,4 +1,4 @@
-"""Procedures over partitions: drop_partition, expire_partitions and mark_partition_done."""
+"""Procedures for partitions: drop_partition, expire_partitions and mark_partition_done."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class _Expiry:
         Param(
             "timestamp_formatter",
             ParamType.STRING,
-            "The form of the time, as in `yyyyMMdd`.",
+            "The format of the time, as in `yyyyMMdd`.",
             default="table option `partition.timestamp-formatter`, or `yyyy-MM-dd[ HH:mm:ss]`",
         ),
         Param(
             "timestamp_pattern",
             ParamType.STRING,
-            "How the partition columns make the time, as in `$dt $hour:00:00`.",
+            "How the time is built from the partition columns, as in `$dt $hour:00:00`.",
             default="table option `partition.timestamp-pattern`, or the first partition column",
         ),
         Param(
@@ -76,11 +76,11 @@ class _Expiry:
     example="CALL sys.expire_partitions('default.T', '7 d', 'yyyyMMdd');",
 )
 class ExpirePartitions:
-    """Drop the partitions whose time is longer ago than the expiration time, in OVERWRITE snapshots.
+    """Drop the partitions that are older than the expiration time, in OVERWRITE snapshots.
 
-    Earlier snapshots still have the partitions; their files go when these snapshots expire. Partitions whose values
-    stand for no time, and null, do not expire by `values-time`. A table with `partition.expiration-time` also expires
-    partitions after commits.
+    Earlier snapshots still have the partitions; their files are deleted when these snapshots expire. Partitions whose
+    values are null or cannot be parsed as a time do not expire by `values-time`. A table with
+    `partition.expiration-time` also expires partitions after commits.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
@@ -135,8 +135,8 @@ class DropPartition:
     """Drop all rows of partitions in one OVERWRITE snapshot, as ALTER TABLE … DROP PARTITION does.
 
     A partial specification, such as `dt=2024-05-14` in a table that is also partitioned by hour, drops all partitions
-    with these values. A specification that matches no partition is not an error; the plan and the status say so.
-    Earlier snapshots still have the partitions; their files go when these snapshots expire.
+    with these values. A specification that matches no partition is not an error; the plan and the status report it.
+    Earlier snapshots still have the partitions; their files are deleted when these snapshots expire.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Drop]:

@@ -1,4 +1,4 @@
-"""Procedures over the history of a table: expire_snapshots and expire_changelogs."""
+"""Procedures that expire the history of a table: expire_snapshots and expire_changelogs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Procedures over tags.
+"""Procedures for tags.
 
 create_tag, create_tag_from_timestamp, create_tag_from_watermark, replace_tag, rename_tag, delete_tag, expire_tags and
 trigger_tag_automatic_creation.
@@ -193,7 +193,7 @@ class CreateTagFromTimestamp:
 
 @procedure(
     name="create_tag_from_watermark",
-    summary="Create a tag for the first snapshot with at least some watermark.",
+    summary="Create a tag for the first snapshot with at least the given watermark.",
     params=(
         TABLE,
         _NEW_TAG,
@@ -290,7 +290,7 @@ class _Deletion:
 class DeleteTag:
     """Delete one or more tags. A tag that does not exist is not an error; the plan warns about it.
 
-    If the name of a missing tag resembles that of an existing one, the status says so after a colon.
+    If the name of a missing tag resembles that of an existing one, the status has a suggestion after a colon.
 
     If the snapshot of a tag has expired, the files that nothing else references are deleted too.
     """

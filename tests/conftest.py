@@ -67,7 +67,7 @@ def spark_app(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 def spark(spark_app: SparkSession) -> Iterator[SparkSession]:
-    """A session of its own, in a fresh database of the catalog `paimon`, which is dropped afterwards."""
+    """A separate session, in a fresh database of the catalog `paimon`, which is dropped afterwards."""
     session = spark_app.newSession()
     database = f"t_{uuid.uuid4().hex[:8]}"
     session.sql(f"CREATE DATABASE paimon.{database}")
@@ -79,7 +79,7 @@ def spark(spark_app: SparkSession) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:
-    """Reference data kept beside the source tree, or where `PAIMON_SPARK_SHARED` says."""
+    """Reference data kept beside the source tree, or in the directory `PAIMON_SPARK_SHARED`."""
     if not SHARED.is_dir():
         pytest.skip(f"no reference data in {SHARED}")
     return SHARED

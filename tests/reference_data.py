@@ -1,4 +1,4 @@
-"""Where reference data lies that is kept beside the source tree; tests over it are skipped without it."""
+"""The directory of reference data beside the source tree; tests over it are skipped without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""S3 servers: moto in this process, behind a door that knows keys and can misbehave on purpose, and a real one."""
+"""S3 servers: moto in this process, behind a proxy that checks keys and injects faults, and a real one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECRET_KEY = "test/secret+key-4711"  # noqa: S105
 
 @dataclass
 class Door:
-    """What stands before moto: it checks the access key, makes conditional writes atomic, and misbehaves if told."""
+    """The proxy of moto: it checks the access key, makes conditional writes atomic, and injects faults on request."""
 
     app: App
     honours_conditions: bool = True
@@ -239,7 +239,7 @@ def told_within(seconds: float) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Ground:
-    """Where tables of a test can be: an empty directory of a store, and what a catalog must be told to reach it."""
+    """Where tables of a test can be: an empty directory of a store, and the catalog options to reach it."""
 
     location: str
     options: Mapping[str, str] = field(default_factory=dict)

@@ -46,7 +46,7 @@ def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 
 
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a plan with their places, as delete batches for `change_arrow`."""
+    """Yield the rows of a plan with their positions in files, as delete batches for `change_arrow`."""
     for split in plan.splits:
         for batch in read_split(plan.table, split, plan.columns, plan.predicate, metadata_columns=_PLACE):
             yield of_kind(batch, RowKind.DELETE)

@@ -1,1 +1,1 @@
-"""The seam between the JVM and the Python engine process."""
+"""The interface between the JVM and the Python engine process."""

@@ -10,7 +10,7 @@ from paimon_spark.errors import PaimonError
 
 
 def main() -> int:
-    """Serve until the JVM ends; return 1 when the engine cannot start."""
+    """Serve requests until the JVM ends; return 1 if the engine cannot start."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         from paimon_spark.bridge.jars import RUNNING, check_running

@@ -36,7 +36,7 @@ def _replacing(raw: Json) -> DataField:
 
 
 def schema_change(raw: Json) -> evolution.SchemaChange:
-    """Return the schema change that one table change asks for.
+    """Return the schema change for one table change.
 
     Raises:
         UnsupportedError: the table format has no such change.

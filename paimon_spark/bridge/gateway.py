@@ -1,7 +1,7 @@
-"""The engine's end of the connections with its JVM. Both sides prove who they are before either says anything.
+"""The engine's end of the connections with its JVM. Both sides authenticate before they exchange messages.
 
-pyspark opens the port for the JVM's calls without a secret. py4j can ask for one, but the JVM's side of it forgets the
-secret when the port becomes known, says it in the clear to whoever listens there, and asks for nothing in return.
+pyspark opens the port for the JVM's calls without a secret. py4j supports one, but its JVM side loses the secret when
+the port becomes known, sends it in the clear to any listener, and does not authenticate the other side.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Connection(ClientServerConnection):
 
 
 def is_greeted(connected: socket.socket, stream: BinaryIO, secret: str) -> bool:
-    """Prove to the other side that this one knows `secret`, and return whether it does too."""
+    """Prove knowledge of `secret` to the other side, and return whether that side has proved it too."""
     try:
         connected.settimeout(_TIMEOUT_SECONDS)
         theirs = stream.read(SIZE)

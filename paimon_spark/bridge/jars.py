@@ -31,13 +31,13 @@ SERVICES = {
 HASH_ENTRY = "META-INF/paimon-spark-bridge.sha256"
 VERSION_ENTRY = "META-INF/paimon-spark-bridge.version"
 RUNNING = "PAIMON_SPARK_BRIDGE"
-"""The environment variable in which a running bridge says its version, the hash of its sources, and where it is."""
+"""The environment variable with the version, the source hash and the path of the running bridge."""
 _SHOWN = 12
 _STAMP = (2020, 1, 1, 0, 0, 0)
 
 
 def jar_path() -> str:
-    """Return the path of the bridge jar for the installed pyspark, compiling it when there is none.
+    """Return the path of the bridge jar for the installed pyspark, compiling it if there is none.
 
     Raises:
         EngineError: pyspark or a suitable Java is missing, or the compiler failed.
@@ -56,7 +56,7 @@ def jar_path() -> str:
 
 
 def _unpacked(spark: str) -> str:
-    """Return the jar that the archive carries from which this package is imported; Java cannot read it in there.
+    """Return the bridge jar of the archive that this package is imported from, extracted for Java.
 
     Raises:
         EngineError: the archive was made for other releases of Spark.
@@ -79,18 +79,18 @@ def _unpacked(spark: str) -> str:
 
 
 def prebuilt_name(spark: str) -> str:
-    """Return the name a shipped jar has for the Spark version `spark`."""
+    """Return the name of the shipped jar for the Spark version `spark`."""
     return f"paimon-spark-bridge_{'.'.join(spark.split('.')[:2])}.jar"
 
 
 def cache_dir() -> Path:
-    """Return the directory that compiled jars are kept in."""
+    """Return the directory of compiled jars."""
     chosen = os.environ.get("PAIMON_SPARK_CACHE")
     return Path(chosen) if chosen else Path.home() / ".cache" / "paimon-spark"
 
 
 def source_hash() -> str:
-    """Return the hash over everything that the jar is made from."""
+    """Return the hash of all sources of the jar."""
     digest = hashlib.sha256()
     for source in sorted(SOURCES.rglob("*.scala")):
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
@@ -110,9 +110,9 @@ def spark_version() -> str:
 
 
 def spark_home() -> Path:
-    """Return the directory of the installed pyspark, which is a whole Spark.
+    """Return the directory of the installed pyspark, which is a complete Spark.
 
-    A program that spark-submit runs finds pyspark in an archive; what SPARK_HOME names is the Spark then.
+    Under spark-submit, pyspark is imported from an archive, and SPARK_HOME is the directory.
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -172,13 +172,13 @@ def _built_from(jar: Path, digest: str) -> bool:
 
 
 def check_running(stated: str | None) -> None:
-    """Reject a bridge that was built from other sources than those of this package: they may not agree on anything.
+    """Reject a bridge that was built from other sources than those of this package: the two may be incompatible.
 
     Args:
         stated: the value of the variable `RUNNING`; None if there is none.
 
     Raises:
-        EngineError: the bridge is another one.
+        EngineError: the bridge is a different one.
     """
     if not SOURCES.is_dir():
         return
@@ -204,7 +204,7 @@ def prebuild() -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Build what is missing and print the jar's path; with `--prebuild` into the package."""
+    """Build the jar if it is missing and print its path; with `--prebuild`, build it into the package."""
     try:
         path = prebuild() if "--prebuild" in arguments else jar_path()
     except EngineError as error:

@@ -1,6 +1,6 @@
-"""Which Java Spark would start, and whether it is one that this Spark release runs on.
+"""The Java that Spark would start, and whether this Spark release supports it.
 
-Uses the standard library only, so that the Makefile can ask before anything is installed:
+Uses the standard library only, so that the Makefile can run it before anything is installed:
 ``python -m paimon_spark.bridge.java 4.1``.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from paimon_spark.errors import EngineError, ErrorKind
 
-#: Java releases by Spark minor; Hadoop's login, which every Spark program runs first, fails on others.
+#: Java releases by Spark minor; on others, Hadoop's login at the start of every Spark program fails.
 SUPPORTED: Mapping[str, tuple[int, ...]] = {
     "4.0": (17, 21),
     "4.1": (17, 21),
@@ -57,7 +57,7 @@ def check_java(environ: Mapping[str, str] = os.environ, *, minor: str | None = N
     """Return the Java that will be used.
 
     Raises:
-        EngineError: there is none, or not one that the installed Spark runs on; the hint says what to do.
+        EngineError: there is none, or the installed Spark does not support it.
     """
     minor = minor or spark_minor()
     wanted = SUPPORTED.get(minor, SUPPORTED[DEFAULT_MINOR])
@@ -97,7 +97,7 @@ def _probe(command: str) -> Java | None:
 
 
 def main() -> int:
-    """Print nothing and return 0 if all is well, else one line on stderr and 1; a Spark minor may be named."""
+    """Return 0 if Java is suitable, else print one line to stderr and return 1; the argument is a Spark minor."""
     try:
         check_java(minor=sys.argv[1] if len(sys.argv) > 1 else None)
     except EngineError as error:

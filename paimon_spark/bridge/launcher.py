@@ -1,4 +1,4 @@
-"""Attach this process to the JVM that started it, and end with it."""
+"""Attaches this process to the JVM that started it, and ends it with that JVM."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ HANDOVER = "PAIMON_SPARK_HANDOVER"
 MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 _FIRST_STATEMENTS_SECONDS = 3.0
 _COLLECT_AFTER = (10_000, 10, 10)
-"""New objects before the youngest are searched for cycles; searches of each age before one of the next."""
+"""Thresholds of the garbage collector: new objects, then collections of each generation before one of the next.
+"""
 
 
 def serve(handlers: dict[str, Handler], import_the_rest: Callable[[], None]) -> None:
-    """Register `handlers` with the JVM and stay until it is gone.
+    """Register `handlers` with the JVM and serve requests until it ends.
 
     Args:
         handlers: the methods.
-        import_the_rest: what only later statements need; done once the first ones had their time.
+        import_the_rest: imports what only later statements need; called after the first statements.
 
     Raises:
         EngineError: this process was not started by the bridge.
@@ -63,12 +64,12 @@ def serve(handlers: dict[str, Handler], import_the_rest: Callable[[], None]) -> 
 
 
 def attach(gateway: Any, java_context: JavaObject) -> SparkContext:
-    """Return a SparkContext over the one that the JVM already has."""
+    """Return a SparkContext for the one that the JVM already has."""
     return SparkContext(gateway=gateway, jsc=java_context)
 
 
 def ignore_interrupts() -> None:
-    """Live through Ctrl-C, which a terminal sends to all its processes: the JVM decides what it cancels.
+    """Ignore Ctrl-C, which a terminal sends to all its processes: the JVM decides what to cancel.
 
     A new SparkContext installs a handler of its own that raises KeyboardInterrupt.
     """
@@ -76,14 +77,14 @@ def ignore_interrupts() -> None:
 
 
 def watch_stdin() -> None:
-    """End this process when the pipe from the JVM closes, however the JVM died."""
+    """End this process when the pipe from the JVM closes, whatever ended the JVM."""
     threading.Thread(target=_wait_for_end, name="paimon-stdin", daemon=True).start()
 
 
 def relax_garbage_collection() -> None:
-    """Have Python search for cycles of objects less often, and not among what is imported.
+    """Run the garbage collector less often, and not on imported objects.
 
-    A plan makes objects by the hundred thousand, none of them in a cycle; searching them took a fifth of its time.
+    A plan creates hundreds of thousands of objects, none of them in a cycle; collections took a fifth of its time.
     """
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
@@ -98,12 +99,11 @@ def _wait_for_end() -> None:
 def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that Python workers of this process need.
 
-    The package is found also where it is not installed: on this machine by its path; an archive is shipped by Spark.
-    Arrow takes memory from malloc, which asks the system for new pages far less often than Arrow's own choice while
-    batches come and go.
+    The package need not be installed: on this machine it is found by its path, and Spark ships an archive.
+    Arrow allocates memory with malloc, which requests new pages from the system far less often than Arrow's default.
 
     Args:
-        given: what `spark.executorEnv.*` says; it comes first.
+        given: the settings `spark.executorEnv.*`, which take precedence.
         own: the environment of this process.
     """
     root = str(Path(__file__).parents[2])

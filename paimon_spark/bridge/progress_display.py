@@ -1,4 +1,4 @@
-"""The progress of CALLs where the JVM's terminal is not seen: in notebooks."""
+"""The progress of CALLs in notebooks, which do not show the JVM's terminal."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def show_progress(spark: Any, catalog: str = "paimon", stream: TextIO | None = N
             spark.sql("CALL paimon.sys.compact('shop.orders')")
 
     Args:
-        spark: a session, of Spark Connect too.
+        spark: a session; one of Spark Connect is accepted.
         catalog: the name of a Paimon catalog.
-        stream: where to; standard error by default.
+        stream: the output; standard error by default.
 
     Raises:
-        Exception: the session cannot list CALLs, as Spark says.
+        Exception: Spark's error if the session cannot list CALLs.
     """
     out = stream or sys.stderr
     ended = threading.Event()
@@ -41,11 +41,11 @@ def show_progress(spark: Any, catalog: str = "paimon", stream: TextIO | None = N
     def follow() -> None:
         shown = False
         while not ended.wait(_EVERY_SECONDS):
-            told = running()
-            if told or shown:
-                out.write("; ".join(told)[:LINE].ljust(LINE) + "\r")
+            lines = running()
+            if lines or shown:
+                out.write("; ".join(lines)[:LINE].ljust(LINE) + "\r")
                 out.flush()
-            shown = bool(told)
+            shown = bool(lines)
         if shown:
             out.write(wiped_line())
             out.flush()

@@ -1,7 +1,7 @@
-r"""The messages between the JVM and the engine: one definition for both, checked at this border.
+r"""The messages between the JVM and the engine: one definition for both sides, checked on arrival.
 
-A request is ``method\n{json}`` plus JVM objects, the first of which is the session. An answer is
-``{"ok": …}``, ``{"error": …}``, a JVM object, or a JVM exception that the JVM raises again.
+A request is ``method\n{json}`` plus JVM objects, the first of which is the session. A response is ``{"ok": …}``,
+``{"error": …}``, a JVM object, or a JVM exception that the JVM raises again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 VERSION = 2
 CANCEL = "cancel"
-"""The method that ends another request, whose id is its argument `request`."""
+"""The method that cancels another request, whose id is its argument `request`."""
 _TIMES = (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ)
 _MICROS = 6
 _NANOS_PER_MICRO, _NANOS_PER_MILLI = 1_000, 1_000_000
@@ -48,7 +48,7 @@ _OPERATORS: dict[str, Operator] = {"=": "=", "<=>": "<=>", "<": "<", "<=": "<=",
 
 @dataclass(frozen=True, slots=True)
 class CatalogInfo:
-    """The catalog that a request is about: its name in Spark and its options."""
+    """The catalog of a request: its name in Spark and its options."""
 
     name: str
     options: dict[str, str]
@@ -73,7 +73,7 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class _Versioned:
-    """What tells whether the rest is as this engine knows it."""
+    """The version of the protocol, which is checked before the rest is decoded."""
 
     version: int
 
@@ -84,13 +84,13 @@ _VERSION = msgspec.json.Decoder(_Versioned)
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as the handlers see it.
+    """One request as passed to the handlers.
 
     Args:
-        method: what to do.
+        method: the name of the method.
         envelope: the request without its JVM objects.
-        attached: the JVM's list of the session and of other objects. Each look into it is a round trip, so nobody looks
-            who needs none of them.
+        attached: the JVM's list of the session and of other objects. Each access is a round trip, so it is read on
+            demand only.
     """
 
     method: str
@@ -108,7 +108,7 @@ class Request:
 
     @property
     def objects(self) -> tuple[Any, ...]:
-        """Return what the JVM attached, without the session."""
+        """Return the objects that the JVM attached, without the session."""
         return tuple(self.attached.get(i) for i in range(1, self.attached.size()))
 
 
@@ -116,7 +116,7 @@ def parse_request(text: str) -> tuple[str, Envelope]:
     """Split a request into its method and its envelope.
 
     Raises:
-        EngineError: the JVM speaks another version of the protocol, or the text is not a request.
+        EngineError: the JVM uses another version of the protocol, or the text is not a request.
     """
     method, _, body = text.partition("\n")
     try:
@@ -132,12 +132,12 @@ def parse_request(text: str) -> tuple[str, Envelope]:
 
 
 def ok(value: Any) -> str:
-    """Return the answer `value`."""
+    """Return the response with `value`."""
     return json.dumps({"ok": value})
 
 
 def failed(error: PaimonError) -> str:
-    """Return the answer that makes the JVM raise `error`."""
+    """Return the response that makes the JVM raise `error`."""
     return json.dumps({"error": {"code": str(error.kind), "message": str(error)}})
 
 
@@ -151,9 +151,9 @@ def predicate_from_jvm(raw: Mapping[str, Any] | None, schema: TableSchema) -> Pr
 
 
 def scan_predicate(raw: Mapping[str, Any] | None, schema: TableSchema) -> Predicate:
-    """Return what a read may leave out rows by; what is not about partitions alone, Spark evaluates again.
+    """Return the predicate by which a read may skip rows; Spark evaluates all but partition filters again.
 
-    Spark sees a timestamp of nanoseconds cut to microseconds: only it knows which rows equal one of its values.
+    Conditions over timestamps of nanoseconds are left out: Spark compares them truncated to microseconds.
     """
     keys = schema.partition_keys
     seen = [f.name for f in schema.fields if f.name in keys or not _is_cut(f.type)]
@@ -198,9 +198,10 @@ def _leaf(op: str, raw: Mapping[str, Any], schema: TableSchema) -> Predicate:
 
 
 def compared(op: Operator, column: str, value: Any, t: DataType) -> Predicate:
-    """Return what holds of a row if the value that Spark sees in `column` compares so with `value`.
+    """Return a predicate that is true of every row whose truncated value in `column` compares so with `value`.
 
-    Spark sees a timestamp of nanoseconds cut to microseconds: one that equals a value lies between it and the next.
+    Spark truncates timestamps of nanoseconds to microseconds: a stored value that equals `value` there lies between it
+    and the next microsecond.
     """
     if value is None or not _is_cut(t):
         return Comparison(op, column, value)
@@ -218,5 +219,5 @@ def compared(op: Operator, column: str, value: Any, t: DataType) -> Predicate:
 
 
 def in_partition(f: DataField, value: Any) -> Predicate:
-    """Return what holds of the rows of a partition whose value is `value` in Spark."""
+    """Return a predicate that is true of the rows of a partition whose value in Spark is `value`."""
     return compared("<=>", f.name, value, f.type) if _is_cut(f.type) else is_partition(f.name, value)

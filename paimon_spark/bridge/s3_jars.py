@@ -1,7 +1,7 @@
-"""Hadoop's S3 client for Spark's own scans: two jars that fit the installed pyspark, fetched once and kept.
+"""Hadoop's S3 client for Spark's own scans: two jars that match the installed pyspark, downloaded once.
 
-Hadoop's client is small. The AWS SDK that it needs comes as one jar of some 600 MB, nearly all of it services that
-nobody here talks to; what is kept is the part that speaks to S3 and to those who hand out credentials.
+Hadoop's client is small. The AWS SDK that it needs comes as one jar of some 600 MB, nearly all of it clients of other
+services; only the clients of S3 and of the credential services are kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STAMP = (2020, 1, 1, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What belongs to one release of Hadoop: the AWS SDK it was built with, and the SHA-1 of both jars."""
+    """The jars of one release of Hadoop: the version of its AWS SDK, and the SHA-1 of both jars."""
 
     sdk: str
     client_sha1: str
@@ -62,10 +62,10 @@ def hadoop_version() -> str:
 
 
 def s3_jars(releases: Mapping[str, Release] = RELEASES) -> list[str]:
-    """Return the jars for the installed pyspark if they were fetched, else nothing.
+    """Return the jars for the installed pyspark if they were downloaded, else nothing.
 
     Args:
-        releases: what belongs to each release of Hadoop.
+        releases: the jars by release of Hadoop.
     """
     hadoop = hadoop_version()
     release = releases.get(hadoop)
@@ -79,10 +79,10 @@ def _places(hadoop: str, release: Release) -> tuple[Path, Path]:
 
 
 def maven_central() -> str:
-    """Return the address that Spark's own resolver has for Maven Central.
+    """Return the URL of Maven Central in Spark's own resolver.
 
     Raises:
-        EngineError: the installed pyspark brings no resolver.
+        EngineError: the installed pyspark has no resolver.
     """
     for jar in (spark_home() / "jars").glob("ivy-*.jar"):
         with zipfile.ZipFile(jar) as opened:
@@ -97,17 +97,17 @@ def maven_central() -> str:
 
 
 def fetch_s3_jars(
-    say: Callable[[str], None], maven: str | None = None, releases: Mapping[str, Release] = RELEASES
+    report: Callable[[str], None], maven: str | None = None, releases: Mapping[str, Release] = RELEASES
 ) -> list[str]:
-    """Fetch the jars that are not there yet, and return all.
+    """Download the missing jars, and return all.
 
     Args:
-        say: is told in lines what happens.
-        maven: a repository, of Maven's layout; `file:` works too. None means Maven Central.
-        releases: what belongs to each release of Hadoop.
+        report: called with lines about the progress.
+        maven: the URL of a repository in Maven's layout; `file:` works too. None means Maven Central.
+        releases: the jars by release of Hadoop.
 
     Raises:
-        EngineError: the repository does not deliver them as they should be, or Hadoop's release is not known.
+        EngineError: the download failed, a checksum differs, or Hadoop's release is unknown.
     """
     hadoop = hadoop_version()
     release = releases.get(hadoop)
@@ -122,24 +122,24 @@ def fetch_s3_jars(
     client.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=client.parent) as work:
         if not client.exists():
-            fetched = _fetch(f"{maven}/{_CLIENT.format(hadoop)}", Path(work), release.client_sha1, say)
+            fetched = _fetch(f"{maven}/{_CLIENT.format(hadoop)}", Path(work), release.client_sha1, report)
             fetched.replace(client)
         if not sdk.exists():
-            fetched = _fetch(f"{maven}/{_BUNDLE.format(release.sdk)}", Path(work), release.bundle_sha1, say)
-            say(f"Keeping what S3 needs of it: {sdk.name}")
+            fetched = _fetch(f"{maven}/{_BUNDLE.format(release.sdk)}", Path(work), release.bundle_sha1, report)
+            report(f"Extracting the part for S3: {sdk.name}")
             part = Path(work) / sdk.name
             _cut(fetched, part)
             part.replace(sdk)
     return [str(client), str(sdk)]
 
 
-def _fetch(url: str, directory: Path, sha1: str, say: Callable[[str], None]) -> Path:
+def _fetch(url: str, directory: Path, sha1: str, report: Callable[[str], None]) -> Path:
     if not url.startswith(("https://", "http://", "file://")):
         raise EngineError(f"'{url}' is not the URL of a repository.", kind=ErrorKind.ENVIRONMENT)
     target = directory / url.rpartition("/")[2]
     try:
         with urllib.request.urlopen(url, timeout=60) as source, target.open("wb") as out:  # noqa: S310 - checked above
-            found = _copy(source, out, int(source.headers.get("Content-Length") or 0), target.name, say)
+            found = _copy(source, out, int(source.headers.get("Content-Length") or 0), target.name, report)
     except (urllib.error.URLError, OSError) as e:
         reason = getattr(e, "reason", None) or e
         raise EngineError(
@@ -156,18 +156,18 @@ def _fetch(url: str, directory: Path, sha1: str, say: Callable[[str], None]) -> 
     return target
 
 
-def _copy(source: Any, out: Any, total: int, name: str, say: Callable[[str], None]) -> str:
-    """Copy and return the SHA-1; tell every tenth of a large file."""
+def _copy(source: Any, out: Any, total: int, name: str, report: Callable[[str], None]) -> str:
+    """Copy and return the SHA-1; report every tenth of a large file."""
     digest = hashlib.sha1(usedforsecurity=False)
-    done = told = 0
-    say(f"Fetching {name}" + (f" ({total / 1e6:.0f} MB)" if total else ""))
+    done = reported = 0
+    report(f"Fetching {name}" + (f" ({total / 1e6:.0f} MB)" if total else ""))
     while block := source.read(_BLOCK):
         out.write(block)
         digest.update(block)
         done += len(block)
-        if total > 100 * _BLOCK and done * 10 // total > told:
-            told = done * 10 // total
-            say(f"  {done / 1e6:.0f} of {total / 1e6:.0f} MB")
+        if total > 100 * _BLOCK and done * 10 // total > reported:
+            reported = done * 10 // total
+            report(f"  {done / 1e6:.0f} of {total / 1e6:.0f} MB")
     return digest.hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""The endpoint that the JVM calls: one method, total, never raising across the border."""
+"""The endpoint that the JVM calls: one method, which returns errors instead of raising them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Endpoint:
         self._running: dict[str, threading.Event] = {}
 
     def apply(self, text: str, objects: Any) -> Any:
-        """Answer one request."""
+        """Handle one request."""
         try:
             return self._answer(text, objects)
         except PaimonError as error:
@@ -61,7 +61,7 @@ class Endpoint:
         return flag is not None
 
     class Java:
-        """What py4j has to know."""
+        """The declaration that py4j requires."""
 
         implements = ("java.util.function.BiFunction",)
 

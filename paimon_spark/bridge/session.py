@@ -1,4 +1,4 @@
-"""Attach paimon-spark to a PySpark session."""
+"""Attaches paimon-spark to a PySpark session."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ GENERIC_CATALOG_CLASS = "paimon.spark.GenericCatalog"
 SESSION_CATALOG = "spark_catalog"
 DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 HIDDEN = HIDDEN_KEYS
-"""Settings whose values Spark shows nowhere: its own default lets `access-key` through."""
+"""Settings whose values Spark redacts; its own default does not cover `access-key`."""
 
 
 def settings(catalog: str | None, warehouse: str | None) -> dict[str, str]:
-    """Return what attaches this installation to a Spark program: extension, jar, Python and, if named, a catalog.
+    """Return the settings of a Spark program that uses this installation: extension, jar, Python, and a catalog.
 
     Args:
-        catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one that knows both.
+        catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one for tables of both kinds.
         warehouse: the catalog's root directory.
     """
     jars = ",".join([jar_path(), *s3_jars()])
@@ -57,14 +57,14 @@ def configure(
 
     Args:
         builder: a `SparkSession.builder`.
-        catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one that knows both.
+        catalog: the catalog's name in SQL; `spark_catalog` replaces Spark's own by one for tables of both kinds.
         warehouse: the catalog's root directory.
-        default_catalog: whether names without a catalog mean this one, as after ``USE paimon``.
+        default_catalog: whether names without a catalog refer to this one, as after ``USE paimon``.
         options: further catalog options; an underscore in a name stands for a hyphen.
 
     Raises:
-        ArgumentError: an argument is not what it should be.
-        EngineError: no bridge jar can be had for the installed Spark.
+        ArgumentError: an argument is invalid. EngineError: there is no bridge jar for the installed Spark, and none can
+            be built.
     """
     if not callable(getattr(builder, "config", None)):
         raise ArgumentError(
@@ -91,13 +91,13 @@ def configure(
 
 
 def _add(builder: Any, key: str, value: str) -> None:
-    """Append to a comma-separated setting without losing what the user put there."""
+    """Append to a comma-separated setting, and keep the user's values."""
     present = [v for v in str(getattr(builder, "_options", {}).get(key, "")).split(",") if v]
     builder.config(key, ",".join(present + [v for v in value.split(",") if v not in present]))
 
 
 def _add_to_running_driver(jar: str) -> None:
-    """Put the jar where a JVM that runs already finds it; under `spark-submit` a builder's settings come too late."""
+    """Add the jar to a JVM that is already running; under `spark-submit`, a builder's settings come too late."""
     from pyspark import SparkContext  # the launchers read the settings without loading pyspark
 
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:

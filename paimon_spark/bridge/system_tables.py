@@ -1,4 +1,4 @@
-"""System tables for the JVM: ``t$files`` and its like, and the global tables of the database ``sys``."""
+"""System tables for the JVM: ``t$files`` and the like, and the global tables of the database ``sys``."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ _GLOBAL: Mapping[str, pa.Schema] = {
 
 
 def is_rows(token: Mapping[str, Any]) -> bool:
-    """Return whether a token means a system table whose rows are made on the driver."""
+    """Return whether a token is that of a system table whose rows are computed on the driver."""
     return "rows_of" in token
 
 

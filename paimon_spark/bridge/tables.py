@@ -1,4 +1,4 @@
-"""Which table a request means: catalogs by their options, tables by name, path or the token that the JVM holds."""
+"""Resolution of the table of a request: catalogs by their options, tables by name, path, or the JVM's token."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _HIDDEN_OPTIONS = frozenset({"owner"})
 _OF_SPARK = frozenset(
     {"path", "paths", "catalog", "database", "table", "__partition_columns", "versionasof", "timestampasof"}
 )
-"""What Spark itself puts among the options of a reader or writer, in lower case."""
+"""Options that Spark itself adds to those of a reader or writer, in lower case."""
 
 
 def catalog_of(info: CatalogInfo) -> Catalog:
-    """Return the catalog with these options, opened once in this process."""
+    """Return the catalog with these options, which is opened once per process."""
     return _open(tuple(sorted(info.options.items())))
 
 
@@ -52,7 +52,7 @@ def _open(options: tuple[tuple[str, str], ...]) -> Catalog:
 
 @dataclass(frozen=True, slots=True)
 class TableToken:
-    """What the JVM remembers of a loaded table: enough to find it again exactly as it was."""
+    """The JVM's reference to a loaded table: it identifies the table and its state at that time."""
 
     database: str
     name: str
@@ -63,7 +63,7 @@ class TableToken:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> TableToken:
-        """Return the token that was made `plain`; what stands beside it is the token of a system table.
+        """Return the token encoded as `plain`; for a system table, that of its base table is beside it.
 
         Raises:
             EngineError: it is not a token.
@@ -87,13 +87,13 @@ class TableToken:
 def load_named(
     envelope: Envelope, identifier: Identifier, options: Mapping[str, str] | None = None, *, writes: bool = False
 ) -> Table:
-    """Return a table with the session's options and those of the statement over its own.
+    """Return a table with its options overlaid by those of the session and of the statement.
 
     Args:
         envelope: the request.
         identifier: the table.
         options: those of the statement.
-        writes: whether the table is to be changed: then nothing chooses an older snapshot.
+        writes: whether the table is changed, so that options that choose a snapshot do not apply.
     """
     session = session_options(envelope.conf, envelope.catalog.name, identifier, travel=not writes)
     table = catalog_of(envelope.catalog).load_table(identifier, {**session, **(options or {})})
@@ -112,7 +112,7 @@ def load_token(
         use: what the statement does with the table.
 
     Raises:
-        OptionError: the statement gives an option that does not exist, or that it would not obey.
+        OptionError: an option of the statement does not exist, or has no effect on it.
     """
     writes, given = token.writes or use is Scope.WRITE, dict(options or {})
     identifier = token.identifier
@@ -129,10 +129,10 @@ def load_token(
 
 
 def split_branch(identifier: Identifier, options: Mapping[str, str]) -> tuple[Identifier, dict[str, str]]:
-    """Return the table of a read on the branch of its option `branch`, if that is given, and the other options.
+    """Return the table of a read, on the branch of the option `branch` if that is given, and the other options.
 
     Raises:
-        OptionError: the name of the table has another branch.
+        OptionError: the name of the table has a different branch.
     """
     given = {k: v for k, v in options.items() if k.lower() == BRANCH_OPTION}
     others = {k: v for k, v in options.items() if k not in given}
@@ -153,7 +153,7 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
     """Return the table of a plain token for a statement that changes its rows.
 
     Raises:
-        UnsupportedError: it is a system table, whose token leads to the data of the table that it describes.
+        UnsupportedError: it is a system table, whose token also identifies the table that it describes.
     """
     system = raw.get("rows_of") or raw.get("scan_of")
     if system is not None:
@@ -168,10 +168,10 @@ def load_to_change(envelope: Envelope, raw: Mapping[str, Any], options: Mapping[
 def newest_token(
     envelope: Envelope, raw: Mapping[str, Any], options: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the token of a table, or of a system table that reads one, at no snapshot and with its newest schema.
+    """Return the token of a table, or of a system table that reads one, without a snapshot and with its newest schema.
 
     Raises:
-        NotFoundError: the token is a mere path, and there is no table.
+        NotFoundError: the token has only a path, and there is no table.
     """
     if "rows_of" in raw:
         return dict(raw)
@@ -187,14 +187,14 @@ def newest_token(
 
 
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
-    """Return a catalog for the table at a directory: the store is reached by the options, and by those of Hadoop."""
+    """Return a catalog for the table at a directory; the options, and those of Hadoop, configure the store."""
     warehouse = path.rstrip("/").rpartition("/")[0] or "/"
     access = {k: v for k, v in options.items() if _is_access(k)}
     return open_catalog({**envelope.catalog.options, **access, "warehouse": warehouse})
 
 
 def table_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return those options of a read or write that are the table's."""
+    """Return the table options of a read or write."""
     return {k: v for k, v in options.items() if k.lower() not in _OF_SPARK and not _is_access(k)}
 
 
@@ -203,12 +203,12 @@ def _is_access(key: str) -> bool:
 
 
 def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[str, str]:
-    """Return the table options among those of a statement, which must be such that the statement obeys them.
+    """Return the table options of a statement, after checking that each has an effect on it.
 
-    What the table has stored already may be repeated: rows are saved with the options that created their table.
+    Options that the table has stored may be repeated, because rows are saved with the options that created their table.
 
     Raises:
-        OptionError: there is no such option, or the statement would not obey it.
+        OptionError: there is no such option, or it has no effect on the statement.
     """
     options = table_options(given)
     of = "a write" if use is Scope.WRITE else "a query"
@@ -220,7 +220,7 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
 def path_table(
     envelope: Envelope, path: str, options: Mapping[str, str], *, branch: str | None = None, writes: bool = False
 ) -> Table:
-    """Return the table at a directory, of a store that `options` say how to reach; their others are not applied."""
+    """Return the table at a directory; of `options`, only those of the store are applied."""
     conf = {k: v for k, v in envelope.conf.items() if k.startswith("spark.paimon.")}
     session = session_options(conf, "*", Identifier("*", "*"), travel=not writes)
     table = catalog_at(envelope, path, options).load_table_at(path, {} if branch else session)
@@ -230,7 +230,7 @@ def path_table(
 
 
 def pinned(table: Table, snapshot_id: int) -> Table:
-    """Return the table reading exactly one snapshot; if it has expired, the tag that still holds it."""
+    """Return the table reading exactly one snapshot, or a tag of it if the snapshot has expired."""
     if not table.snapshots.exists(snapshot_id):
         for name, tag in RefStore.of(table).tags().items():
             if tag.snapshot.id == snapshot_id:
@@ -244,7 +244,7 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
     Args:
         table: the table with the options of session and statement.
         travel: VERSION AS OF or TIMESTAMP AS OF, if given.
-        zone: where the option `scan.timestamp` is read.
+        zone: the time zone of the option `scan.timestamp`.
     """
     options = table.options.values
     if not travel and not any(options.get(k) for k in TRAVEL_OPTIONS):
@@ -258,7 +258,7 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
 
 
 def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
-    """Return what the JVM shows of a data table."""
+    """Return the description of a data table for the JVM."""
     schema = table.schema
     fields = schema.fields
     if reads_other_branch(table):  # a column may be NOT NULL in one of the branches only
@@ -282,14 +282,14 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
 
 
 def _routing_keys(table: Table) -> list[str]:
-    """Return the columns that decide in which bucket of an append table a row is; none where any file will do."""
+    """Return the columns that determine the bucket of a row in an append table; none if any file may have it."""
     if table.is_primary_key_table or table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return []
     return [*table.schema.partition_keys, *(f.name for f in table.bucket_key_fields)]
 
 
 def _partial_update(table: Table) -> dict[str, Any] | None:
-    """Return what row-level changes of a table with the partial-update engine are checked by."""
+    """Return the rules by which row-level changes of a table with the partial-update engine are checked."""
     options = table.options
     if not table.is_primary_key_table or options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
         return None
@@ -300,7 +300,7 @@ def _partial_update(table: Table) -> dict[str, Any] | None:
 
 
 def _rewriting_statements(table: Table) -> list[str]:
-    """Return the statements that rewrite files; none if options are wrong, which is reported when one runs."""
+    """Return the statements that rewrite files; none if options are invalid, which the statements themselves report."""
     try:
         return [o for o in (Operation.DELETE, Operation.UPDATE, Operation.MERGE) if rewrites_files(table, o)]
     except OptionError:

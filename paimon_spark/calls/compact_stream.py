@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 def position(ctx: CallContext, values: Mapping[str, Any]) -> int:
-    """Return a number that changes when there may be something to compact by the values of a `compact` CALL.
+    """Return a number that changes when there may be something to compact by the arguments of a `compact` CALL.
 
     It is the newest snapshot, 0 if there is none. With `partition_idle_time` it is the time: partitions become idle
     without a snapshot.
@@ -29,12 +29,12 @@ def position(ctx: CallContext, values: Mapping[str, Any]) -> int:
 
 
 def compact_once(ctx: CallContext, values: Mapping[str, Any]) -> CallResult | None:
-    """Compact by the values of a `compact` CALL, then maintain the table as a commit of its own writer does.
+    """Compact by the arguments of a `compact` CALL, then run the table's maintenance, as after each commit.
 
-    A conflict with another commit makes the compaction start anew, a few times.
+    After a conflict with another commit, the compaction is planned again, a limited number of times.
 
     Returns:
-        What the CALL returned; None if other commits came in between each time.
+        The result of the CALL; None if every attempt had a conflict.
 
     Raises:
         PaimonError: the compaction failed.
@@ -43,7 +43,7 @@ def compact_once(ctx: CallContext, values: Mapping[str, Any]) -> CallResult | No
         try:
             result = run_named("compact", values, ctx)
         except ConflictError as e:
-            _log.info("The compaction of %s starts anew because of a conflicting commit: %s", values["table"], e)
+            _log.info("The compaction of %s is planned again after a conflicting commit: %s", values["table"], e)
             continue
         if result.changed_tables:
             _maintain(ctx, values["table"])
@@ -60,7 +60,7 @@ def compact_stream(
     interval_millis: int = DEFAULT_INTERVAL_MILLIS,
     on_result: Callable[[CallResult], None] | None = None,
 ) -> None:
-    """Compact a table at each of its new snapshots until `stop` is set; this blocks.
+    """Compact a table at each new snapshot until `stop` is set; this call blocks.
 
     With `partition_idle_time`, it compacts at each interval.
 
@@ -69,7 +69,7 @@ def compact_stream(
         values: the arguments of `compact`, by name; `compact_strategy` is `minor` if they lack it.
         stop: ends the loop after the compaction that runs.
         interval_millis: how often to look for a snapshot.
-        on_result: is told of each compaction.
+        on_result: called with the result of each compaction.
 
     Raises:
         PaimonError: a compaction failed.

@@ -13,7 +13,7 @@ from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
 from paimon_spark.spec.schema import TableSchema
 
-if TYPE_CHECKING:  # they load all of the engine, of which a small procedure needs little
+if TYPE_CHECKING:  # importing them would load the whole engine
     from paimon_spark.engine.runner import TaskRunner
     from paimon_spark.engine.spark_jobs import JobControl, SparkJobs
 
@@ -79,7 +79,7 @@ class CallContext:
 
     `zone` is the time zone of timestamps in arguments; `table_options` returns the session options of a table;
     `help_rows` returns the rows of `CALL sys.help()`, for all procedures or one; `jobs` runs Spark jobs, None without
-    Spark; `control` names and ends them; `user` is who runs the CALL.
+    Spark; `control` names and cancels them; `user` is the user who runs the CALL.
     """
 
     catalog: TableSource

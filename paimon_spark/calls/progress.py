@@ -1,4 +1,4 @@
-"""Progress of a CALL: its pace, and a bar on one line that a terminal redraws in place."""
+"""Progress of a CALL: rate, remaining time, and a progress bar that a terminal redraws in place."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Pace:
         self._done = 0
         self._started = (0.0, 0)
 
-    def told(self, done: int, total: int, what: str) -> str:
-        """Return the pace in words, ``2.5/s, 0:40 left``; nothing before a task is done."""
+    def text(self, done: int, total: int, what: str) -> str:
+        """Return rate and remaining time, ``2.5/s, 0:40 left``; empty before a task is done."""
         if what != self._what or done < self._done:
             self._what, self._started = what, (self._clock(), done)
         self._done = done
@@ -61,12 +61,12 @@ def wiped_line() -> str:
 
 
 def reporter(
-    say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
 ) -> Callable[[int, int, str], None]:
-    """Return a progress function for a CALL that writes its bar with `say`."""
+    """Return a progress function for a CALL that writes its bar with `write`."""
     pace = Pace(clock)
 
     def report(done: int, total: int, what: str) -> None:
-        say(progress_line(done, total, what, pace.told(done, total, what)))
+        write(progress_line(done, total, what, pace.text(done, total, what)))
 
     return report

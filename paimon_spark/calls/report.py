@@ -63,7 +63,7 @@ def metadata_report(table: Table, actions: Sequence[Action], row: tuple[Any, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A compaction that a session of Spark is to repeat while it runs: `CALL sys.compact` with these values."""
+    """A compaction that the Spark session repeats as long as it runs: `CALL sys.compact` with these arguments."""
 
     name: str
     table: str

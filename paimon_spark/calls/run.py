@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class CallResult:
     """Rows of a CALL. `columns` are (name, Spark type); cached state of the `changed_tables` is stale.
 
-    `job` is what the session is to start.
+    `job` is a job for the session to start.
     """
 
     columns: list[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""The CALLs that run in this process: who runs them, how far they are, and how to end them."""
+"""The running CALLs of this process: their users, their progress, and how to cancel them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENDS_WITHIN_S = 10.0
 _AGAIN_S = 0.25
 UNLISTED = frozenset({"help", "running", "cancel"})
-"""Procedures that are not listed: they end at once."""
+"""Procedures that are not listed, because they return at once."""
 _TABLES = ("table", "target_table", "database")
 
 
@@ -41,7 +41,7 @@ class RunningCall:
 
     @property
     def title(self) -> str:
-        """Return what it is, for the description of its jobs."""
+        """Return the description of its jobs."""
         return f"CALL {self.procedure}" + (f" of {self.table}" if self.table else "")
 
     def following(self, report: Callable[[int, int, str], None]) -> Callable[[int, int, str], None]:
@@ -49,8 +49,8 @@ class RunningCall:
         pace = Pace()
 
         def followed(done: int, total: int, what: str) -> None:
-            told = pace.told(done, total, what)
-            self.progress = f"{done}/{total} {what}" + (f", {told}" if told else "")
+            text = pace.text(done, total, what)
+            self.progress = f"{done}/{total} {what}" + (f", {text}" if text else "")
             report(done, total, what)
 
         return followed
@@ -68,7 +68,7 @@ class RunningCalls:
         return f"call-{next(self._numbers)}"
 
     def list(self) -> list[RunningCall]:
-        """Return what runs, oldest first."""
+        """Return the running CALLs, oldest first."""
         return list(self._calls.values())
 
     def cancel(self, call_id: str, patience: float = ENDS_WITHIN_S) -> bool:
@@ -93,11 +93,11 @@ class RunningCalls:
             call_id: its id.
             procedure: the name of the procedure.
             values: its arguments, for the table.
-            user: who runs it.
-            control: names and ends its Spark jobs; None without Spark.
+            user: the user who runs it.
+            control: names and cancels its Spark jobs; None without Spark.
 
         Raises:
-            StatementCancelledError: it was cancelled. An error of another cause is raised as it is.
+            StatementCancelledError: it was cancelled. Other errors are raised unchanged.
         """
         table = next((str(values[name]) for name in _TABLES if values.get(name)), None)
         flag = current_flag() or threading.Event()
@@ -123,4 +123,4 @@ def _nothing() -> None:
 
 
 CALLS = RunningCalls()
-"""Those of this process: of all sessions of a Spark application, or of a program without Spark."""
+"""The CALLs of this process: of all sessions of a Spark application, or of a program without Spark."""

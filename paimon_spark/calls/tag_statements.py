@@ -1,4 +1,4 @@
-"""Run statements over tags: ``ALTER TABLE t CREATE TAG …`` and its relatives, and ``SHOW TAGS t``."""
+"""Run tag statements: ``ALTER TABLE t CREATE TAG …`` and the like, and ``SHOW TAGS t``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SHOWN = [("tag", "string", False)]
 
 
 def tag_columns(statement: TagStatement) -> list[tuple[str, str, bool]]:
-    """Return name, Spark type and nullability of the columns of the answer."""
+    """Return name, Spark type and nullability of the columns of the result."""
     if statement.explain:
         return [(name, kind, name == "kept_by") for name, kind in PLAN_COLUMNS]
     return _SHOWN if statement.action is TagAction.SHOW else []
 
 
 def run_tag_statement(statement: TagStatement, ctx: CallContext) -> CallResult:
-    """Run a statement over tags, or return its plan after EXPLAIN.
+    """Run a tag statement, or return its plan after EXPLAIN.
 
     Raises:
         PaimonError: there is no such table, snapshot or tag, or a tag of the name exists.

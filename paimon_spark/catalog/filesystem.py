@@ -62,7 +62,7 @@ class FileSystemCatalog:
     _ensured: set[str] = field(default_factory=set, compare=False, repr=False)
     """The default database after the first check: it is created on first use, and not again after a DROP."""
     _created: set[str] = field(default_factory=set, compare=False, repr=False)
-    """The warehouse, if it came into being with the default database."""
+    """The warehouse, if it was created together with the default database."""
 
     @property
     def default_database(self) -> str:
@@ -215,7 +215,7 @@ class FileSystemCatalog:
             raise self._exists(target)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
-        """Delete the directory of a table; a directory that is not a table is left alone."""
+        """Delete the directory of a table; a directory that is not a table is not changed."""
         self._refuse_parts(identifier, "dropped")
         path = self.table_path(identifier)
         if not self._schemas(path).ids():

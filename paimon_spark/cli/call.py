@@ -51,12 +51,12 @@ def local_context(choice: CatalogChoice, threads: int, conf: Mapping[str, str] |
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),
         zone=LocalZone(),
-        progress=reporter(_say) if sys.stderr.isatty() else no_progress,
+        progress=reporter(_write_progress) if sys.stderr.isatty() else no_progress,
         table_options=lambda identifier: session_options(conf or {}, choice.name, identifier),
     )
 
 
-def _say(text: str) -> None:
+def _write_progress(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()
 

@@ -67,7 +67,7 @@ def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
     if choice is not None:
         conf[DEFAULT_CATALOG] = choice.name
     return conf | {
-        # Hive closes the class loader of spark.jars with the first connection that ends, but not this one.
+        # Hive closes the class loader of spark.jars when the first connection ends, but not this one.
         "spark.driver.extraClassPath": conf["spark.jars"].replace(",", os.pathsep),
         "spark.redaction.regex": HIDDEN,
         "spark.sql.catalogImplementation": "in-memory",

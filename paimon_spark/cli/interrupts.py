@@ -1,4 +1,4 @@
-"""Ctrl-C and termination while this process works: what runs ends where nothing is half done."""
+"""Ctrl-C and termination signals: the running operation ends at a point where the table is consistent."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def on_signal(said: str) -> Iterator[threading.Event]:
-    """Yield a flag that the first signal sets, which says so; the second one ends the process."""
+def on_signal(message: str) -> Iterator[threading.Event]:
+    """Yield a flag that the first signal sets, with a message; the second one ends the process."""
     flag = threading.Event()
 
     def received(_number: int, _frame: FrameType | None) -> None:
         flag.set()
         for each in _SIGNALS:
             signal.signal(each, signal.default_int_handler)
-        sys.stderr.write(f"\n{said}\n")
+        sys.stderr.write(f"\n{message}\n")
 
     if threading.current_thread() is not threading.main_thread():
         yield flag

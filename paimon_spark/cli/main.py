@@ -30,7 +30,7 @@ from paimon_spark.version import __version__
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
 _INTERRUPTED = 130
-"""The status of a program that Ctrl-C ended, as shells have it."""
+"""The exit status of a program ended by Ctrl-C, as in shells."""
 _MARK = "\ufeff"
 """The byte order mark that some editors write; Spark would parse it as part of the first statement."""
 _PASSED_ON = """All other arguments are passed on as they are. Those of every Spark program:

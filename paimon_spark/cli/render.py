@@ -70,9 +70,9 @@ def gist(lines: Sequence[str]) -> list[str]:
     """Return an error without its class and the quoted statement; other lines unchanged."""
     if not is_error(lines):
         return list(lines)
-    said = [line for line in lines if line.strip()]
-    said[0] = _CLASS.sub("", said[0])
-    return list(takewhile(lambda line: not line.startswith(_QUOTE), said))
+    shown = [line for line in lines if line.strip()]
+    shown[0] = _CLASS.sub("", shown[0])
+    return list(takewhile(lambda line: not line.startswith(_QUOTE), shown))
 
 
 def answer_lines(lines: Sequence[str], fetched: int, *, readable: bool = True) -> list[str]:
@@ -203,8 +203,8 @@ class Renderer:
     def close(self, status: int) -> None:
         """Print the remaining lines, which are the error that ended the run, without its stack trace."""
         self._print_error()
-        if (told := self._progress.told(status)) is not None:
-            print(told, file=self._err, flush=True)
+        if (message := self._progress.failure_message(status)) is not None:
+            print(message, file=self._err, flush=True)
 
     def _print_error(self) -> None:
         for line in gist(self._pending) if self._typed else self._pending:
@@ -293,8 +293,8 @@ class Notes:
 
     def close(self, status: int) -> None:
         """Print which statement ended a failed run."""
-        if (told := self._progress.told(status)) is not None:
-            print(told, file=self._err, flush=True)
+        if (message := self._progress.failure_message(status)) is not None:
+            print(message, file=self._err, flush=True)
 
     def on_progress(self, text: str) -> None:
         """Print a progress bar, which overwrites its line; only on a terminal."""
@@ -345,10 +345,10 @@ def pass_on(process: subprocess.Popen[bytes], progress: ScriptProgress, out: Bin
             selector.register(pipe, selectors.EVENT_READ)  # type: ignore[arg-type]
         while selector.get_map():
             selector.select()
-            said = messages.arrived(selector)
+            lines = messages.arrived(selector)
             for line in rows.arrived(selector):
                 answers.on_line(line)
-            for line in said:
+            for line in lines:
                 notes.on_line(line)
     answers.close()
     status = process.wait()

@@ -1,4 +1,4 @@
-"""Answers on the command line: as a table, tab-separated, as JSON or as CSV."""
+"""Results on the command line: as a table, tab-separated, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Answer:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether something of it failed, of a procedure that goes on with the next table."""
+        """Return whether a table failed, in a procedure that continues with the next table."""
         return FAILED in self._states
 
     @property
     def _states(self) -> set[str]:
-        """Return the states in the rows; a row of totals has none."""
+        """Return the statuses in the rows; a row of totals has none."""
         if _STATUS not in self.names:
             return set()
         at = self.names.index(_STATUS)
@@ -52,9 +52,9 @@ class Answer:
 
 
 def printed(answer: Answer, form: str) -> list[str]:
-    """Return the lines of an answer.
+    """Return the lines of a result.
 
-    A plan without actions has no rows; the table then has a sentence.
+    For a plan without actions, the table format prints a sentence.
     """
     if form == "json":
         rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]

@@ -59,14 +59,14 @@ class ScriptProgress:
         """Process a message line; return it as it is to be printed.
 
         A message may report that the program ran no statement. Error positions inside the running statement are removed
-        if `told` will report the line of the script instead.
+        if `failure_message` will report the line of the script instead.
         """
         if self._done == 0 and _NO_START.match(text):
             self._known = False
         if text.startswith("[SPARK_JOB_CANCELLED]"):
             return str(StatementCancelledError("The statement was cancelled.", hint="Run it again if needed."))
         found = _POSITION.search(text)
-        if found is None or not self._tells:
+        if found is None or not self._reports_line:
             return text
         if self._line is None and self.running is not None:
             self._line = self._line_of(self.running, _number(found))
@@ -77,18 +77,18 @@ class ScriptProgress:
         self._done += 1
         self._line = None
 
-    def told(self, status: int) -> str | None:
+    def failure_message(self, status: int) -> str | None:
         """Return the location of a failure of a program that exited with `status`, if it is known and useful."""
         failed = self.running
-        if status <= 0 or failed is None or not self._tells:
+        if status <= 0 or failed is None or not self._reports_line:
             return None
         line = self._line or failed.line
         code = self._lines[line - 1].strip() if 0 < line <= len(self._lines) and line != failed.line else ""
-        return told_failure(failed, self._script, line, code)
+        return failure_at(failed, self._script, line, code)
 
     @property
-    def _tells(self) -> bool:
-        """Return whether `told` reports the line of a failure. For a single command-line statement, Spark does."""
+    def _reports_line(self) -> bool:
+        """Return whether `failure_message` names the line of a failure; Spark does for a single typed statement."""
         counted = not any(_UNCOUNTED.match(s.text) for s in self._statements[: self._done])
         return self._known and counted and (len(self._statements) > 1 or self._read_by_line)
 
@@ -137,7 +137,7 @@ def _number(position: re.Match[str]) -> int:
     return int(position["analysis"] or position["parser"])
 
 
-def told_failure(statement: Statement, script: str, line: int | None = None, code: str = "") -> str:
+def failure_at(statement: Statement, script: str, line: int | None = None, code: str = "") -> str:
     """Return the message with the script line of a failed statement, and its text.
 
     `line` defaults to the first line of the statement; `code` is the text of a later line.

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from paimon_spark.cli.render import table_lines
-from paimon_spark.cli.script_progress import told_failure, without_position
+from paimon_spark.cli.script_progress import failure_at, without_position
 from paimon_spark.sqlparse.script import Statement, split_script
 
 SHOWN = 1000
@@ -79,9 +79,9 @@ def failure(error: PySparkException, statement: Statement, script: str) -> str:
     text, within = without_position(str(error))
     lines = statement.text.split("\n")
     if within is None or not 1 < within <= len(lines):
-        return f"{text}\n{told_failure(statement, script)}\n"
+        return f"{text}\n{failure_at(statement, script)}\n"
     line = statement.line + within - 1
-    return f"{text}\n{told_failure(statement, script, line, lines[within - 1].strip())}\n"
+    return f"{text}\n{failure_at(statement, script, line, lines[within - 1].strip())}\n"
 
 
 def show(answer: DataFrame) -> None:

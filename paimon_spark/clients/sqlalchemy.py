@@ -116,7 +116,7 @@ class PaimonDialect(HiveDialect):
         return [row[0] for row in connection.execute(text("SHOW DATABASES"))]
 
     def get_catalog_names(self, connection: Any, **_: Any) -> list[str]:
-        """Return the catalogs that the session knows."""
+        """Return the catalogs of the session."""
         return [row[0] for row in connection.execute(text("SHOW CATALOGS"))]
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
@@ -189,7 +189,7 @@ class PaimonDialect(HiveDialect):
         return [(row[0], row[1], row[2]) for row in rows[:end]]
 
     def _required(self, connection: Any, table: str, schema: str | None) -> set[str]:
-        """Return the columns that SHOW CREATE TABLE shows as NOT NULL; DESCRIBE does not tell."""
+        """Return the columns that SHOW CREATE TABLE shows as NOT NULL; DESCRIBE does not show that."""
         (statement,) = self._rows(connection, f"SHOW CREATE TABLE {_full(table, schema)}", table)[0]
         if not statement.startswith("CREATE TABLE"):
             return set()

@@ -159,8 +159,8 @@ def decimal_limbs(column: pa.Array) -> tuple[U64, I64]:
 def with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return a batch of the JVM with offsets in all its arrays.
 
-    Java writes no offset for an empty array inside of another one, and Arrow reads the first one when it measures the
-    batch: whatever is in memory there.
+    Java writes no offset for an empty array inside another one, but Arrow reads the first offset when it measures the
+    batch, from undefined memory.
     """
     lacking = [_lacks_offsets(c) for c in batch.columns]
     if not any(lacking):

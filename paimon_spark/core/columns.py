@@ -30,7 +30,7 @@ TRACKING_FIELDS = (
     DataField(ROW_ID_FIELD_ID, ROW_ID, AtomicType(TypeRoot.BIGINT)),
     DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT)),
 )
-"""The columns that tell a row's id and the snapshot of its last change."""
+"""The columns with a row's id and the snapshot of its last change."""
 METADATA_FIELDS = (
     DataField(-1, FILE_PATH, AtomicType(TypeRoot.VARCHAR, length=MAX_LENGTH)),
     DataField(-1, ROW_INDEX, AtomicType(TypeRoot.BIGINT)),
@@ -38,7 +38,9 @@ METADATA_FIELDS = (
     DataField(-1, VECTOR, AtomicType(TypeRoot.BIGINT)),
     *TRACKING_FIELDS,
 )
-"""Columns that tell where a row is stored: its file, its position in the file, its bucket, and a fingerprint of the
-rows of the file that were deleted when it was read (null if none were). Then which row it is, and when it changed."""
+"""Columns with the location of a row: its file, its position in the file, its bucket, and a fingerprint of the rows of
+the file that were deleted when it was read (null if none were). Then its row id, and the snapshot of its last
+change.
+"""
 METADATA_COLUMNS = (*(f.name for f in METADATA_FIELDS), PARTITION)
-"""Names of the columns that tell where a row is; `SELECT *` does not show them."""
+"""Names of the columns with the location of a row; `SELECT *` does not return them."""

@@ -1,4 +1,4 @@
-"""Messages between the processes of one job as JSON texts: the types of a dataclass say what a text may hold."""
+"""Messages between the processes of one job as JSON texts, validated by the types of a dataclass."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 
 
 class MessageCodec(Generic[T]):
-    """Texts for values of one type, and back. Bytes travel as base64; nothing is converted that has another type.
+    """Codec of values of one type. Bytes are encoded as base64; values of other types are not converted.
 
     Args:
         kind: the type, made of dataclasses, enumerations and what JSON has.
-        what: what a text holds, for messages.
+        what: the kind of message, for error messages.
     """
 
     def __init__(self, kind: Any, what: str) -> None:

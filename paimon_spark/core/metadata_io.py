@@ -70,7 +70,7 @@ def create_once(file_io: FileIO, path: str, data: bytes) -> bool:
         return False
     except OSError as e:
         raise OutcomeUnknownError(
-            f"The store did not say whether {path} was created, and cannot be queried: {e.strerror or e}.",
+            f"The store did not report whether {path} was created, and cannot be queried: {e.strerror or e}.",
             hint="Check whether it exists before you try again.",
         ) from (failure or e)
 

@@ -28,7 +28,7 @@ class SchemaStore:
         return sorted(int(end) for end in ends if end.isascii() and end.isdigit())
 
     def any(self) -> bool:
-        """Return whether there is a schema: one look for the first version, which usually exists, or else a listing."""
+        """Return whether there is a schema, by a lookup of the first version, or else a listing."""
         return self.file_io.exists(self.paths.schema(0)) or bool(self.ids())
 
     def latest(self) -> TableSchema | None:
@@ -55,7 +55,7 @@ class SchemaStore:
         schema = parse_schema(data, path)
         if schema.id != schema_id:
             raise CorruptTableError(
-                f"The schema file {path} is malformed: it says it is schema {schema.id}.",
+                f"The schema file {path} is malformed: its id is {schema.id}.",
                 hint="Restore the file from a backup.",
             )
         return schema

@@ -48,7 +48,7 @@ class SnapshotStore:
             return hint
         newest = max(self.listed_ids(), default=None)
         while newest is not None and self.exists(newest + 1):
-            newest += 1  # listings of some stores lag; lookups of single files do not
+            newest += 1  # listings of some stores are stale; lookups of single files are not
         return newest
 
     def earliest_id(self) -> int | None:
@@ -110,7 +110,7 @@ class SnapshotStore:
         snapshot, _ = parse_snapshot(data, path)
         if snapshot.id != snapshot_id:
             raise CorruptTableError(
-                f"The snapshot file {path} is malformed: it says it is snapshot {snapshot.id}.",
+                f"The snapshot file {path} is malformed: its id is {snapshot.id}.",
                 hint="Restore the file, or roll back to an earlier snapshot or tag.",
             )
         return snapshot
@@ -222,7 +222,7 @@ class SnapshotStore:
 
         Args:
             snapshot_id: the target.
-            run: the run of the trash that takes what is removed.
+            run: the run of the trash that takes the removed files.
         """
         where = "" if run is None else f" in {run}"
         self.file_io.write(self.paths.latest_hint, f"rollback to {snapshot_id}{where}.".encode("ascii"))

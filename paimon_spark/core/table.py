@@ -41,12 +41,12 @@ TRAVEL_OPTIONS = (
 )
 """Options that select one snapshot, which is read with its own schema."""
 CHANGE_OPTIONS = ("incremental-between", "incremental-between-timestamp", "incremental-to-auto-tag")
-"""Options that read what changed between two snapshots."""
+"""Options that read the changes between two snapshots."""
 START_OPTIONS = (*TRAVEL_OPTIONS, "scan.file-creation-time-millis", "scan.creation-time-millis", *CHANGE_OPTIONS)
-"""Options that say where a read starts; setting one of them replaces all stored ones."""
+"""Options that determine the start of a read; setting one of them replaces all stored ones."""
 
 _KEY_OPTIONS = ("primary-key", "partition")
-"""Options that the stored schema keeps as fields of its own."""
+"""Options that are separate fields of the stored schema."""
 _PATH = ("path",)
 
 
@@ -232,10 +232,10 @@ class Table:
 
     @classmethod
     def from_config(cls, text: str) -> Table:
-        """Rebuild what `to_config` described.
+        """Rebuild the table of a text of `to_config`.
 
         Raises:
-            EngineError: the text is something else.
+            EngineError: the text is malformed.
         """
         config = _CONFIG.decode(text)
         return cls(
@@ -252,7 +252,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TableConfig:
-    """A table as it travels to a task; `schema` is the text of the schema's file."""
+    """A table as sent to tasks; `schema` is the text of the schema's file."""
 
     database: str
     object_name: str

@@ -1,1 +1,1 @@
-"""Whole operations: plan, tasks, commit; knows tables, not Spark."""
+"""Whole operations on tables: plan, tasks, commit; independent of Spark."""

@@ -1,6 +1,6 @@
 """Aggregates that metadata answers: row counts, null counts, bounds and partitions (docs/spec/semantics.md, R9, R19).
 
-An answer is exact, or there is none: then the rows are read.
+A result is exact; if metadata does not determine it, the rows are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOUNDED = frozenset(
 sign of zero."""
 _STAMPS = frozenset({TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ})
 _GROUPED = _BOUNDED | _STAMPS | {TypeRoot.VARCHAR}
-"""Types of partition columns of which each value is one value in SQL."""
+"""Types of partition columns whose distinct values are distinct in SQL."""
 _MICROS = 6
 
 
@@ -67,14 +67,14 @@ class Aggregation:
 
 
 class _UnknownError(Exception):
-    """Metadata does not tell the answer."""
+    """Metadata does not determine the result."""
 
 
 def aggregated(plans: Sequence[SelectPlan], wanted: Aggregation) -> list[tuple[Any, ...]] | None:
-    """Return the rows of an aggregation, values of `spec.rows`; None if only reading can tell.
+    """Return the rows of an aggregation, values of `spec.rows`; None if that requires reading rows.
 
     Args:
-        plans: those of a query that reads whole partitions, with the statistics of their files.
+        plans: the plans of a query that reads whole partitions, with the statistics of their files.
         wanted: what to aggregate.
     """
     if not all(p.whole_partitions for p in plans) or not all(_answerable(p, wanted) for p in plans):
@@ -98,7 +98,7 @@ def aggregated(plans: Sequence[SelectPlan], wanted: Aggregation) -> list[tuple[A
 
 
 def _answerable(plan: SelectPlan, wanted: Aggregation) -> bool:
-    """Return whether types and form of what is aggregated allow an answer from metadata."""
+    """Return whether the aggregates and the types of their columns can be computed from metadata."""
     schema = plan.table.schema
     keys = set(schema.partition_keys)
     grouped = {*wanted.group_by, *(a.column for a in wanted.aggregates if a.column in keys)}
@@ -129,17 +129,17 @@ class _SplitRows:
 
     @property
     def count(self) -> int:
-        """Return how many rows there are.
+        """Return the number of rows.
 
         Raises:
-            _UnknownError: only reading can tell.
+            _UnknownError: the rows must be read.
         """
         if self.split.row_count is None:
             raise _UnknownError
         return self.split.row_count
 
     def columns(self, name: str) -> Iterator[tuple[DataFileMeta, int, ColumnStats]]:
-        """Yield each file, how many of its rows are deleted, and the statistics of a column in it.
+        """Yield each file, the number of its deleted rows, and the statistics of a column in it.
 
         Raises:
             _UnknownError: rows of the files are merged, or the plan has no statistics.
@@ -170,7 +170,7 @@ class _Existence:
         """Return whether there is a row.
 
         Raises:
-            _UnknownError: only reading can tell.
+            _UnknownError: the rows must be read.
         """
         if self.maybe and not self.surely:
             raise _UnknownError
@@ -210,7 +210,7 @@ class _Count(_Accumulator):
 
 
 def _with_value(file: DataFileMeta, deleted: int, stats: ColumnStats) -> int:
-    """Return how many rows of a file have a value in a column."""
+    """Return the number of rows of a file with a value in a column."""
     if stats.null_count == file.row_count:
         return 0
     if stats.null_count is None or (stats.null_count and deleted):

@@ -59,7 +59,7 @@ _MEANING = (
 )
 _OF_COLUMNS = "fields."
 _ON_WRITE = (".default-value", ".stats-mode")
-"""Options that must be the same for files to mean the same in both tables; of columns, all but those on write."""
+"""Options that must be equal for files to have the same meaning in both tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ClonePlan:
         messages: the files of the copy.
         copies: the files to copy.
         partitions: the partitions to replace in the copy.
-        rows: how many rows the files have.
+        rows: number of rows in the files.
     """
 
     source: Table
@@ -122,7 +122,7 @@ def plan_clone(
 
     Raises:
         ArgumentError: source and target are the same table.
-        UnsupportedError: the tables have ids of rows, which a copy cannot keep, the source needs a branch, or rows of
+        UnsupportedError: the tables track row ids, which a copy cannot keep, the source needs a branch, or rows of
             it have no bucket yet.
         UsageError: the copy exists, and its schemas, its buckets or its rules of merging differ.
     """
@@ -179,7 +179,7 @@ def _check_none_waits(source: Table, live: Sequence[ManifestEntry]) -> None:
 
 
 def _check_meaning(source: Table, target: Table) -> None:
-    """Reject a target in which files mean something else: other keys or buckets, or rows are merged otherwise."""
+    """Reject a target in which files have another meaning: other keys or buckets, or other rules of merging."""
     own, others = source.options, target.options
     columns = {k for k in (*own.values, *others.values) if k.startswith(_OF_COLUMNS) and not k.endswith(_ON_WRITE)}
     for what, one, other in (
@@ -195,7 +195,7 @@ def _check_meaning(source: Table, target: Table) -> None:
 
 
 def _plain(value: object) -> object:
-    """Return a text without what does not matter: spaces, and the case of a boolean."""
+    """Return a normalized option value: without spaces, booleans in lower case."""
     if not isinstance(value, str):
         return value
     words = [word.strip() for word in value.split(",")]
@@ -235,7 +235,7 @@ def _own_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Copy:
-    """The files of a copy: each has a name of its own, so that it never meets an earlier copy of the same file."""
+    """The files of a copy: each has a new name, so that it cannot collide with an earlier copy of the same file."""
 
     def __init__(self, source: Table, target: Table) -> None:
         self._source = source.paths
@@ -315,8 +315,7 @@ def execute_clone(plan: ClonePlan, target: Table, runner: TaskRunner, parallelis
         runner: copies the files.
         parallelism: the number of tasks.
 
-    Raises:
-        ConflictError: the commit lost every race.
+    Raises: ConflictError: every attempt conflicted with another commit.
     """
     if not plan.messages:
         return CloneResult()

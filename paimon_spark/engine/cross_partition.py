@@ -41,7 +41,7 @@ def recent_splits(table: Table, snapshot_id: int | None) -> tuple[Split, ...]:
 
 
 def check_overwrite(table: Table, overwrite: str | None, partitions: Predicate | None) -> None:
-    """Refuse to overwrite some partitions only: keys of the new rows may be in the others.
+    """Reject overwrites of single partitions: keys of the new rows may be in others.
 
     Raises:
         UnsupportedError: the overwrite is dynamic, or of `partitions`.
@@ -57,11 +57,11 @@ def check_overwrite(table: Table, overwrite: str | None, partitions: Predicate |
 def with_existing_keys(
     table: Table, snapshot_id: int | None, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows as `CrossPartitionWriter` takes them: by key, the row in the table first, then new ones in order.
+    """Yield the input rows of `CrossPartitionWriter`: by key, the stored row first, then new ones in order.
 
     Args:
         table: the table.
-        snapshot_id: the state that the rows are written to; None if no row of it counts.
+        snapshot_id: the state that the rows are written to; None to ignore stored rows.
         batches: rows with all columns of the table, optionally with ``_row_kind_`` (int8).
     """
     rules = WriteRules.of(table)

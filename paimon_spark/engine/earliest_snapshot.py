@@ -12,7 +12,7 @@ from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 
 @dataclass(frozen=True, slots=True)
 class EarliestPlan:
-    """The hint to write; there is no action if it says so already."""
+    """The hint to write; there is no action if it has that value already."""
 
     previous_id: int
     earliest_id: int

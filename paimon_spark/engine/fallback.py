@@ -1,6 +1,6 @@
 """Reads over two branches: `scan.fallback-branch` and `scan.primary-branch` (docs/spec/semantics.md, Y8).
 
-A partition is read from the preferred branch if that has any file of it, otherwise from the other branch. Writes and
+A partition is read from the preferred branch if that has files of it, otherwise from the other branch. Writes and
 row-level changes concern only the branch of the statement.
 """
 
@@ -31,7 +31,7 @@ PRIMARY = "scan.primary-branch"
 OTHER_BRANCH = (FALLBACK, PRIMARY)
 """Options that name another branch to read from."""
 _OWN_OPTIONS = (*TRAVEL_OPTIONS, "scan.mode", *OTHER_BRANCH)
-"""Options that the other branch does not take over."""
+"""Options that do not apply to the other branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ def read_plans(plans: Sequence[SelectPlan], limit: int | None = None) -> Iterato
 
 
 def total_rows(plans: Sequence[SelectPlan]) -> int | None:
-    """Return the number of rows of all plans, or None where only reading can tell."""
+    """Return the number of rows of all plans, or None if the rows must be read."""
     counts = [p.row_count for p in plans]
     known = [c for c in counts if c is not None]
     return sum(known) if len(known) == len(counts) else None
@@ -157,7 +157,7 @@ def _other_side(other: Table, snapshot: Snapshot | None) -> tuple[Table, Snapsho
 
 
 def _partitions(table: Table, snapshot: Snapshot | None) -> frozenset[bytes]:
-    """Return the partitions of which a snapshot has files."""
+    """Return the partitions with files in a snapshot."""
     if snapshot is None:
         return frozenset()
     store = ManifestStore(table)

@@ -210,7 +210,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
 
 def resume_batch(plan: WritePlan, runner: TaskRunner) -> WriteResult:
-    """Run the compaction after a micro-batch that is in the table: its first attempt may have ended before it."""
+    """Run the compaction after a committed micro-batch, because its first attempt may have failed before that."""
     found = _next_compaction(plan, None, ()) if _compacts(plan.table) else None
     user = "" if plan.batch is None else plan.batch.query
     return run_post_commit(plan, WriteResult(commit=EmptyCommit(), compaction=found, commit_user=user), runner)
@@ -223,7 +223,7 @@ def _compacts(table: Table) -> bool:
 
 
 def _is_full(plan: WritePlan) -> bool:
-    """Return whether the compaction after a write is a full one; a stream makes it after each so many batches."""
+    """Return whether the compaction after a write is full; in a stream it is after every n-th batch."""
     commits = plan.table.options.full_compaction_delta_commits
     if commits is None or not plan.table.is_primary_key_table:
         return False
@@ -231,7 +231,7 @@ def _is_full(plan: WritePlan) -> bool:
 
 
 def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
-    """Return what commits a write, and what its snapshots say: a micro-batch is found again by its query and number."""
+    """Return the committer of a write, and the properties of its snapshots, by which a micro-batch is recognized."""
     batch = plan.batch
     watermark = plan.table.options.number_or_none("end-input.watermark")
     if batch is None:
@@ -274,7 +274,7 @@ def run_post_commit(plan: WritePlan, result: WriteResult, runner: TaskRunner) ->
 
 
 def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> CompactionResult | None:
-    """Run the compaction after a write. Where readers or a changelog wait for it, a conflict makes it start anew."""
+    """Run the compaction after a write. If readers or a changelog depend on it, it is retried after a conflict."""
     todo, left = result.compaction, _ATTEMPTS if needs_lookup(plan.table) else 1
     while todo is not None:
         left -= 1

@@ -1,7 +1,7 @@
-"""Small reads by the engine's own process, without a job.
+"""Small reads in the engine process, without a job.
 
-What is small is decided when a query is planned; the rows are read when it runs. A job costs tens of milliseconds, and
-Python workers as much again: more than it takes to read a few megabytes.
+The size is estimated when a query is planned; the rows are read when it runs. A job costs tens of milliseconds, and its
+Python workers the same again: more than reading a few megabytes.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from paimon_spark.fs.base import PIECE_BYTES
 from paimon_spark.spec.predicate import TRUE
 
 MOST_FILES = 64
-"""Each file costs a few round trips of an object store."""
+"""Maximum number of files: each costs a few requests to an object store."""
 _UNPACKED = 4
-"""About how many bytes in memory a byte of a data file becomes."""
+"""Estimated bytes in memory per byte of a data file."""
 _PRUNED = 2
 _SMALL_PART = 4
 _ROW_BYTES = 8
-"""What a row takes in the JVM at least, also one without columns."""
+"""Minimum size of a row in the JVM, even without columns."""
 _MOST_ROWS = 200_000
-"""Without a filter; the JVM takes longer to turn more rows of Arrow batches into its own than a job takes to start."""
+"""Maximum number of rows without a filter: the JVM converts more rows slower than it starts a job.
+"""
 _FILES_AT_ONCE = 8
 _WORTH_THREADS = 256 << 10
 
@@ -39,8 +40,8 @@ Batches = list[pa.RecordBatch]
 def is_small(plans: Sequence[SelectPlan]) -> bool:
     """Return whether a read takes no more bytes of data files than the option allows; without a filter, of memory.
 
-    Files whose sizes do not decide are opened to find out which of their row groups match the filter. A small part of
-    the files may take `_PRUNED` times as much: the filter leaves out rows of its row groups too.
+    If the sizes do not decide, files are opened to find the row groups that match the filter. A small part of the files
+    may take `_PRUNED` times as much, because the filter removes rows of these row groups too.
     """
     most_bytes = plans[0].table.options.local_read_bytes
     splits = [(plan, s) for plan in plans for s in plan.splits]
@@ -82,7 +83,7 @@ def read_small(plans: Sequence[SelectPlan]) -> Batches | None:
 
 
 def _read(splits: Sequence[tuple[SelectPlan, Split]]) -> Iterator[Batches]:
-    """Yield the rows of each split. Several are read at a time if that pays, and the first one cannot be enough."""
+    """Yield the rows of each split; several are read concurrently unless the first one may suffice."""
     if len(splits) <= 1 or splits[0][0].limit is not None or not _worth_threads(splits):
         yield from map(_rows, splits)
         return

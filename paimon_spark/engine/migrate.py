@@ -1,7 +1,7 @@
 """Migration of tables of plain Parquet or ORC files: the files become those of an append table, without being decoded.
 
-Each file is linked, or copied between file systems, under a name of its own that tells its path. An interrupted
-migration can therefore be repeated: files that the target has are left out. The source is dropped last, if at all.
+Each file is linked, or copied between file systems, under a new name that is derived from its path. An interrupted
+migration can therefore be repeated: files that the target has are skipped. The source is dropped last, if at all.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _FILES_A_TASK = 32
 _MOST_TASKS = 200
 _ORIGIN = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
-"""A version 5 UUID in the name of a file: that of the path that it was migrated from."""
+"""A version 5 UUID in the name of a file, derived from the path that it was migrated from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def migrated_schema(source: SourceTable, options: Mapping[str, str], now_millis:
 
     Raises:
         UnsupportedError: the format of the source, or a column, is not supported.
-        OptionError: an option is wrong, or makes another table than one of files without buckets.
+        OptionError: an option is wrong, or the table would have a primary key or buckets.
     """
     _check_format(source)
     given = {"bucket": "-1", "file.format": source.format} | dict(options)
@@ -150,9 +150,9 @@ def plan_migrate(source: SourceTable, source_io: FileIO, target: Table, *, exist
     Args:
         source: the table to migrate.
         source_io: the store of its files.
-        target: the table that gets the files.
+        target: the table that the files are added to.
         exists: whether the target exists.
-        drops: drop the source in the end.
+        drops: drop the source at the end.
 
     Raises:
         UnsupportedError: the format of the source is not supported, or files are outside of its directory.
@@ -193,7 +193,7 @@ def _check_format(source: SourceTable) -> None:
         raise UnsupportedError(
             f"Table {source.name} has files of the format '{source.format}'; only {' and '.join(FORMATS)} can be "
             "migrated.",
-            hint="Use CREATE TABLE … AS SELECT, which writes the rows anew.",
+            hint="Use CREATE TABLE … AS SELECT, which rewrites the rows.",
         )
 
 
@@ -224,7 +224,7 @@ def _partition(source: SourceTable, target: Table, path: str) -> bytes:
     pairs = dict(d.split("=", 1) for d in directories if "=" in d)
     if not path.startswith(root) or tuple(pairs) != source.partition_keys:
         raise UnsupportedError(
-            f"Table {source.name} has the file {path}, which is not where its partition columns say.",
+            f"Table {source.name} has the file {path}, which does not match the values of its partition columns.",
             hint="Partitions at other locations cannot be migrated; use CREATE TABLE … AS SELECT.",
         )
     texts = [unquote(pairs[k]) for k in source.partition_keys]
@@ -260,13 +260,13 @@ def execute_migrate(
 
     Args:
         plan: the files.
-        target: the table that gets them.
+        target: the table that the files are added to.
         runner: links or copies them.
         parallelism: the number of tasks.
-        rows: what `inspect_files` has returned.
+        rows: the result of `inspect_files`.
 
     Raises:
-        ConflictError: the commit lost every race.
+        ConflictError: every attempt conflicted with another commit.
     """
     plan = replace(plan, files=tuple((partition, f) for partition, f in plan.files if rows[f.path]))
     if not plan.files:
@@ -331,13 +331,13 @@ def _name(path: str) -> str:
 
 
 class _Missing:
-    """The change that adds files, without those that another migration has added meanwhile.
+    """The change that adds files, except those that another migration has added meanwhile.
 
     Args:
         entries: the files.
 
     Attributes:
-        repeats: the names of the files that the last change left out.
+        repeats: the names of the files that the last change skipped.
     """
 
     def __init__(self, entries: Sequence[ManifestEntry]) -> None:
@@ -364,6 +364,6 @@ def drop_migrated(plan: MigratePlan, sources: SourceTables, name: str) -> None:
     if set(sources.describe_source(name).files) != set(plan.source.files):
         raise ConflictError(
             f"Table {plan.source.name} changed while it was being migrated to {plan.target.name}; it was not dropped.",
-            hint="The files that it had are migrated. Run the statement again for the others, while nobody writes.",
+            hint="The files that it had are migrated. Stop its writers, then run the statement again for the others.",
         )
     sources.drop_source(name)

@@ -1,4 +1,4 @@
-"""Repair of tables whose files have vanished: entries of missing data files and missing manifests are removed.
+"""Repair of tables with missing files: entries of missing data files and missing manifests are removed.
 
 The rows of these files are lost; the rest of the table can be read again.
 """
@@ -43,7 +43,7 @@ def plan_missing_files(table: Table, parallelism: int | None = None) -> MissingF
 
     Args:
         table: the table.
-        parallelism: how many directories are listed at a time.
+        parallelism: number of directories that are listed concurrently.
 
     Raises:
         ArgumentError: `parallelism` is not positive.
@@ -68,7 +68,7 @@ def plan_missing_files(table: Table, parallelism: int | None = None) -> MissingF
 
 
 def _missing(table: Table, live: Iterable[ManifestEntry], threads: int) -> Iterator[tuple[str, ManifestEntry]]:
-    """Yield the entries of missing files. A file that a listing lacks is looked up: some listings lag."""
+    """Yield the entries of missing files. Files missing in a listing are looked up: listings may be stale."""
     directories: dict[str, dict[str, ManifestEntry]] = {}
     for e in live:
         path = table.paths.data_file(e.partition, e.bucket, e.file)
@@ -87,7 +87,7 @@ def execute_missing_files(plan: MissingFilesPlan) -> int | None:
     """Commit the removal of the entries; return the snapshot, None if there was nothing to remove.
 
     Raises:
-        ConflictError: every attempt lost the race.
+        ConflictError: every attempt conflicted with another commit.
     """
 
     def change(store: ManifestStore, base: Snapshot | None) -> Change:
@@ -140,7 +140,7 @@ def execute_missing_manifests(plan: MissingManifestsPlan) -> int | None:
     """Commit a snapshot without the missing manifests; return it, None if none is missing.
 
     Raises:
-        ConflictError: every attempt lost the race.
+        ConflictError: every attempt conflicted with another commit.
     """
 
     def rewrite(store: ManifestStore, base: Snapshot) -> Manifests:

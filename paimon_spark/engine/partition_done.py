@@ -68,7 +68,7 @@ def plan_mark_done(table: Table, asked: Sequence[tuple[str, Predicate]]) -> Mark
 
 @translate_io_errors()
 def execute_mark_done(plan: MarkDonePlan, clock_millis: int) -> None:
-    """Write the success files; one that exists keeps its time of creation."""
+    """Write the success files; existing ones keep their creation time."""
     for path in plan.paths:
         created = _stored(plan.table.file_io, path).get("creationTime", clock_millis)
         text = json.dumps({"creationTime": created, "modificationTime": clock_millis})

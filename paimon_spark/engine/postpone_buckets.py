@@ -1,4 +1,4 @@
-"""Buckets of tables with postponed buckets: how many a partition has, and whether a write goes to them.
+"""Buckets of tables with postponed buckets: their number per partition, and whether a write uses them.
 
 (docs/spec/semantics.md, B4)
 """
@@ -54,7 +54,7 @@ def postponed_rows(entries: Iterable[ManifestEntry]) -> dict[bytes, int]:
 
 
 def buckets_by_rows(rows: int, target: int) -> int:
-    """Return the number of buckets for so many rows."""
+    """Return the number of buckets for a number of rows."""
     return max(1, -(-rows // target))
 
 
@@ -64,7 +64,7 @@ def buckets_to_fill(options: CoreOptions, postponed: Mapping[bytes, int], defaul
     Args:
         options: the options of the table.
         postponed: postponed rows by partition.
-        default: the number for a table whose options name none.
+        default: the number if the options set none.
     """
     target = options.postpone_target_row_num_per_bucket
     if target is not None:

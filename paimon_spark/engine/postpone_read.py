@@ -29,13 +29,13 @@ def with_postponed(
     splits: Sequence[Split],
     buckets: Collection[int] | None = None,
 ) -> list[Split]:
-    """Return the splits of a query, with those of partitions that have postponed rows replaced, if they are to be read.
+    """Return the splits of a query; those of partitions with postponed rows are replaced if these rows are read.
 
     Each of the latter has all files of one bucket, because any of their rows may be superseded by a postponed one.
 
     Args:
         table: the table.
-        snapshot: what is read.
+        snapshot: the snapshot to read.
         condition: the filter of the query.
         splits: the splits of the files in buckets.
         buckets: only these buckets.

@@ -65,7 +65,7 @@ def _repaired(raw: Mapping[str, Any], operation: Operation | None) -> bytes:
 
 @translate_io_errors()
 def execute_repair(table: Table, repairs: tuple[Repair, ...]) -> int:
-    """Rewrite the planned files; return how many. A file that no longer exists is skipped.
+    """Rewrite the planned files; return their number. A file that no longer exists is skipped.
 
     Raises:
         ConflictError: a file has changed since planning; files before it are repaired.

@@ -21,7 +21,7 @@ def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> Wr
         messages: commit messages of the writers; without any, the table becomes empty.
 
     Raises:
-        ConflictError: another statement changed the schema meanwhile; the table is as that statement left it.
+        ConflictError: another statement changed the schema meanwhile; this statement has changed nothing.
     """
     table = plan.table
     _publish(table, messages)

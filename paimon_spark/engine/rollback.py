@@ -92,7 +92,7 @@ def snapshot_at_time(table: Table, millis: int) -> int:
 @uninterrupted()
 @translate_io_errors()
 def execute_rollback(table: Table, plan: RollbackPlan, trash: TrashRun | None = None) -> RollbackResult:
-    """Execute the plan; what is committed or tagged above the target before this returns is removed too.
+    """Execute the plan; snapshots and tags above the target that are created before it ends are removed too.
 
     The target becomes the latest snapshot in a single step: when the hint records the rollback or, if the target is
     restored from a tag, when its file is created. All later steps only remove files. If they are interrupted, the next
@@ -101,7 +101,7 @@ def execute_rollback(table: Table, plan: RollbackPlan, trash: TrashRun | None = 
     Args:
         table: the table.
         plan: the plan.
-        trash: takes what is removed.
+        trash: receives the removed files.
 
     Raises:
         CorruptTableError: the target has expired since the rollback was planned.

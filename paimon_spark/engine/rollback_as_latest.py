@@ -94,7 +94,7 @@ def execute_as_latest(table: Table, plan: AsLatestPlan) -> int:
 
 
 def _change(store: ManifestStore, target: Snapshot, base: Snapshot | None) -> Change:
-    """Return what turns the content of `base` into that of `target`."""
+    """Return the change from the content of `base` to that of `target`."""
     wanted, present = _live(store, target), _live(store, base)
     removed = [e.flipped() for key, e in present.items() if key not in wanted]
     added = [replace(e, kind=FileKind.ADD) for key, e in wanted.items() if key not in present]

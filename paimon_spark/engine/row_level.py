@@ -1,8 +1,8 @@
 """DELETE, UPDATE and MERGE: planned on the driver, executed anywhere, committed on the driver.
 
-Rows of a primary-key table are changed by writing them with a row kind, if its merge engine then has the result that
-the statement says; else the key ranges with changed rows are rewritten. With deletion vectors, a DELETE may mark rows
-where they lie. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
+Rows of a primary-key table are changed by writing them with a row kind, if its merge engine then produces the result of
+the statement; otherwise the key ranges with changed rows are rewritten. With deletion vectors, a DELETE may mark rows
+in their files. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
 in one snapshot.
 """
 
@@ -37,9 +37,10 @@ _ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read":
 
 
 def with_all_rows(table: Table) -> Table:
-    """Return the table as a statement reads it that changes rows: with those that queries do not see yet.
+    """Return the table as read by a statement that changes rows: with the rows that queries do not return yet.
 
-    Otherwise rows at level 0 of a table with deletion vectors, and postponed rows, would be left out, and appear later.
+    Otherwise rows at level 0 of a table with deletion vectors, and postponed rows, would escape the change and appear
+    later.
     """
     return replace(table, options=CoreOptions({**table.options.values, **_ALL_ROWS}))
 
@@ -57,14 +58,14 @@ def plan_changes(
     rewrites: bool | None = None,
     snapshot_id: int | None = None,
 ) -> WritePlan:
-    """Plan a change of rows by their places in files.
+    """Plan a change of rows by their positions in files.
 
     Args:
         table: the table.
         operation: kind of the statement.
         parallelism: maximum number of writers.
-        rewrites: whether the files of changed rows of a primary-key table are rewritten; as its merge engine requires
-            if not given.
+        rewrites: whether the files of changed rows of a primary-key table are rewritten; by default, as the merge
+            engine requires.
         snapshot_id: the snapshot that the rows are read from, or an earlier one; the latest one by default.
 
     Raises:
@@ -120,12 +121,11 @@ def writes_position_deletes(table: Table) -> bool:
 
 
 def marks_keyed_rows(table: Table) -> bool:
-    """Return whether a statement that only deletes rows of a primary-key table marks them where they lie.
+    """Return whether a DELETE of a primary-key table marks the rows in deletion vectors.
 
-    It does if the table allows it and both are equal: the row has no changelog, no older version of it can come later
-    and win, and it is the statement that would have to compact the written rows. A write-only table leaves vectors to
-    the job that compacts.
-    (docs/spec/semantics.md, V8)
+    It does if the table allows it and the result is the same: there is no changelog, no older version of the row can be
+    written later and win, and the statement itself would compact the written rows. In a write-only table, the
+    compaction job writes the vectors. (docs/spec/semantics.md, V8)
     """
     options = table.options
     removes = options.merge_engine is MergeEngine.DEDUPLICATE or options.removes_record_on_delete
@@ -141,13 +141,13 @@ def marks_keyed_rows(table: Table) -> bool:
 
 
 def check_digits(table: Table, operation: Operation) -> None:
-    """Reject a change whose rows come with timestamps cut to microseconds, as Spark has them, if digits would be lost.
+    """Reject a change whose timestamps Spark truncates to microseconds, if digits would be lost.
 
-    A deletion needs no values where it is by place. In a primary-key table, those that identify and order the row must
-    be whole; other engines than deduplicate, and a changelog, use all of them.
+    A deletion by position needs no values. In a primary-key table, values that identify and order the row must be
+    exact; other engines than deduplicate, and a changelog, use all of them.
 
     Raises:
-        UnsupportedError: names the column and how to change its rows.
+        UnsupportedError: a column would lose digits.
     """
     options = table.options
     cut = [f for f in table.schema.fields if beyond_micros(f.type) is not None]
@@ -169,7 +169,7 @@ RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter | Ke
 
 
 def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str] = ()) -> RowChanger:
-    """Return the writer for the changes of one task; what waits on the local disk does so in `spill_dirs`."""
+    """Return the writer for the changes of one task, which spills to `spill_dirs`."""
     if info.rewritten is not None:
         return KeyRangeRewriter(table, info, spill_dirs)
     if table.is_primary_key_table:
@@ -178,7 +178,7 @@ def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Commit the changes; compact what was written of a primary-key table, and expire snapshots unless write-only.
+    """Commit the changes; compact the written buckets of a primary-key table, and expire snapshots unless write-only.
 
     The files of a change that was certainly not committed are deleted.
 
@@ -203,7 +203,7 @@ def change_arrow(
     rewrites: bool | None = None,
     snapshot_id: int | None = None,
 ) -> WriteResult:
-    """Change rows by their places in files in this process.
+    """Change rows by their positions in files in this process.
 
     Args:
         table: the table.

@@ -1,4 +1,4 @@
-"""Task runners: run tasks in this process, or elsewhere by a runner of another package."""
+"""Task runners: this process, or the runner of another package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def _run_task(kind: str, payload: str) -> str:
-    from paimon_spark.engine.tasks import run_task  # loads all of the engine, which not every procedure needs
+    from paimon_spark.engine.tasks import run_task  # importing it would load the whole engine
 
     return run_task(kind, payload)
 
@@ -23,7 +23,7 @@ class TaskRunner(Protocol):
     """Runs tasks of one kind; payloads and results are JSON texts."""
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
-        """Return units in order, grouped by task according to the `work` of each."""
+        """Return units in order, grouped into tasks by the `work` of each."""
         ...
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
@@ -35,7 +35,7 @@ class LocalRunner:
     """Runs tasks in this process.
 
     Args:
-        threads: how many tasks run at a time.
+        threads: number of concurrent tasks.
         run_task: runs one task, given its kind and its payload; by default as an executor does.
     """
 

@@ -1,4 +1,4 @@
-"""Reading as an operation: which snapshot, which files, which rows."""
+"""Planning and running of queries: the snapshot, the files, the rows."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a read of rows differs in from others.
+    """The mode of a read.
 
     Attributes:
-        keep_kinds: keep retracts and tell the kind of every row.
+        keep_kinds: keep retracts and return the kind of every row.
         top_level_only: read only files of the highest level of a primary-key table.
-        drop_retracts: without `keep_kinds`, leave -U and -D out of changes; otherwise they are rows like others.
+        drop_retracts: without `keep_kinds`, leave -U and -D out of changes; otherwise they are returned as rows.
         local_zone: time zone of texts without one in scan options; that of this machine by default.
-        order: with a limit, in which order the first rows are wanted; without it, any rows.
+        order: the order that the first rows of a limit are in; by default, any rows.
     """
 
     keep_kinds: bool = False
@@ -55,9 +55,9 @@ DEFAULT_READ = ReadOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectPlan:
-    """What a query reads. `table` is at the schema of the query.
+    """The plan of a query. `table` is at the schema of the query.
 
-    `row_count` is known where metadata determines it. With an `order`, `top` is how many rows are wanted.
+    `row_count` is set if metadata determines it. With an `order`, `top` is the number of requested rows.
     """
 
     table: Table
@@ -72,7 +72,7 @@ class SelectPlan:
     keep_kinds: bool = False
     row_count: int | None = None
     changes: str = ""
-    """Which changes are read, for people; empty for a state of the table."""
+    """A description of the changes that are read; empty for a state of the table."""
     pinned: bool = True
     """Whether reading the snapshot by its id gives the same rows."""
 
@@ -106,10 +106,10 @@ def plan_select(
         table: the table with the options of the statement; its scan options may name the snapshot, or changes.
         columns: columns to read; all if not given.
         predicate: filter over any columns.
-        limit: how many rows are enough, if any.
+        limit: number of rows that suffice, if any.
         version: snapshot id or tag to travel to.
         timestamp_millis: time to travel to.
-        how: what else to read, or to leave out.
+        how: the mode of the read.
     """
     start = scan_start(table.options) if version is None and timestamp_millis is None else None
     if start is not None and start.reads_changes:
@@ -122,7 +122,7 @@ def plan_select(
 
 
 def _limited(plan: SelectPlan, limit: int | None, order: RowOrder | None) -> SelectPlan:
-    """Return a plan with the splits that its first rows take, and the row count if they are all."""
+    """Return a plan with the splits of its first rows, and the row count if these are all rows."""
     if order is not None and limit is not None:
         if not plan.whole_partitions or plan.changes:
             return plan
@@ -136,7 +136,7 @@ def _limited(plan: SelectPlan, limit: int | None, order: RowOrder | None) -> Sel
 
 
 def _with_splits(plan: SelectPlan, splits: Sequence[Split]) -> SelectPlan:
-    """Return a plan with some of its splits, and the counts of those."""
+    """Return a plan with a part of its splits, and their counts."""
     files, partitions = sum(s.file_count for s in splits), len({s.partition for s in splits})
     return replace(plan, splits=tuple(splits), counts=replace(plan.counts, files=files, partitions=partitions))
 
@@ -236,12 +236,12 @@ def _wanted_buckets(table: Table) -> tuple[int, ...] | None:
 
 
 def _stored_time(millis: int) -> int:
-    """Return an epoch time as the creation times of files are stored."""
+    """Return an epoch time in the encoding of the creation times of files."""
     return wall_clock_millis(min(max(millis, LEAST_MILLIS), MOST_MILLIS))
 
 
 def _row_count(splits: Iterable[Split]) -> int | None:
-    """Return the number of rows of all splits, or None where one is unknown."""
+    """Return the number of rows of all splits, or None if one is unknown."""
     counts = [s.row_count for s in splits]
     known = [c for c in counts if c is not None]
     return sum(known) if len(known) == len(counts) else None

@@ -1,4 +1,4 @@
-"""What procedures need of Spark beyond running tasks: joins, sorts, rows in other buckets, and its own tables."""
+"""Interfaces to Spark for procedures: joins, sorts, rewrites to other buckets, and tables of Spark's own catalog."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, SourceTables, Protoco
 
     @property
     def tasks_at_once(self) -> int:
-        """Return how many tasks run at a time."""
+        """Return the number of concurrent tasks."""
         ...
 
 
 class JobControl(Protocol):
-    """Names and ends the jobs of a CALL."""
+    """Names and cancels the jobs of a CALL."""
 
     def tagged(self, tag: str, title: str) -> AbstractContextManager[None]:
-        """Give the jobs of the block a tag, and a description where they have none."""
+        """Tag the jobs of the block, and describe those without a description."""
         ...
 
     def cancel(self, tag: str) -> None:
-        """End the jobs with a tag."""
+        """Cancel the jobs with a tag."""
         ...
 
     def was_cancelled(self, error: Exception) -> bool:
-        """Return whether an error is that of a job that was ended."""
+        """Return whether an error is that of a cancelled job."""
         ...

@@ -59,7 +59,7 @@ def compact_work(task: CompactTask) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Compaction:
-    """Buckets of one table to compact; `table` is its configuration as a text."""
+    """Buckets of one table to compact; `table` is its serialized configuration."""
 
     table: str
     tasks: tuple[CompactTask, ...]
@@ -110,9 +110,9 @@ def _compact_guarded(payload: str) -> str:
     for number, units, inner in _SHARES.decode(payload):
         try:
             outcomes.append(TaskOutcome(number, units, _compact(inner)))
-        except Exception as error:  # noqa: BLE001 - told in the answer: the buckets of other tables go on
-            told = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
-            outcomes.append(TaskOutcome(number, units, error=told))
+        except Exception as error:  # noqa: BLE001 - reported in the result: the buckets of other tables continue
+            message = str(error) if isinstance(error, PaimonError) else f"{type(error).__name__}: {error}"
+            outcomes.append(TaskOutcome(number, units, error=message))
     return _OUTCOMES.encode(outcomes)
 
 
@@ -132,7 +132,7 @@ def _compact(payload: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Indexing:
-    """Files of one table whose indexes are rewritten; `table` is its configuration as a text."""
+    """Files of one table whose indexes are rewritten; `table` is its serialized configuration."""
 
     table: str
     tasks: tuple[IndexTask, ...]
@@ -244,7 +244,7 @@ def _copy(payload: str) -> str:
         size = copy_file(source, file.path, target, file.new_path)
         if size != file.size:
             raise CorruptTableError(
-                f"The file {file.path} has {size} bytes; the table's metadata says {file.size}.",
+                f"The file {file.path} has {size} bytes; the table's metadata records {file.size}.",
                 hint="Restore the file from a backup, or roll the table back to a snapshot that does not need it.",
             )
         copied += size
@@ -253,7 +253,7 @@ def _copy(payload: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Inspection:
-    """Files of another table to check: their store, format and paths, and the schema of the table that gets them."""
+    """Files of another table to check: their store, format and paths, and the schema of the target table."""
 
     source: dict[str, str]
     format: str
@@ -294,12 +294,12 @@ def _inspect(payload: str) -> str:
 
 
 def _check_columns(path: str, found: pa.Schema, schema: TableSchema, file_format: str) -> None:
-    """Reject a file whose columns have other names, by which they would be read as nulls, or other types."""
+    """Reject a file whose columns have other names, which would be read as nulls, or other types."""
     types = {f.name: f.type for f in schema.fields}
     for column in found:
         if column.name not in types:
             raise UnsupportedError(
-                f"The file {path} has the column '{column.name}', which is none of the table's: {', '.join(types)}.",
+                f"The file {path} has the column '{column.name}'; the columns of the table are {', '.join(types)}.",
                 hint="Use CREATE TABLE … AS SELECT: columns are found by their exact names only.",
             )
         if not is_read_as(column.type, types[column.name], file_format):
@@ -312,7 +312,7 @@ def _check_columns(path: str, found: pa.Schema, schema: TableSchema, file_format
 
 @dataclass(frozen=True, slots=True)
 class _Adoption:
-    """Files to link or copy, as a payload of `copy_payload`, and the directory of the table that gets them."""
+    """Files to link or copy, as a payload of `copy_payload`, and the directory of the target table."""
 
     files: str
     table: str
@@ -327,7 +327,7 @@ def adopt_payload(source: FileIO, target: FileIO, files: Sequence[FileCopy], tab
 
 
 def _adopt(payload: str) -> str:
-    """Link or copy files of another table durably: that table may be dropped."""
+    """Link or copy files of another table durably, because that table may be dropped."""
     adoption = _ADOPTION.decode(payload)
     work = _COPYING.decode(adoption.files)
     source, target = file_io_from_config(work.source), file_io_from_config(work.target)
@@ -340,7 +340,7 @@ def _adopt(payload: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Verification:
-    """Files of one table to check; `table` is its configuration as a text."""
+    """Files of one table to check; `table` is its serialized configuration."""
 
     table: str
     depth: str

@@ -32,7 +32,7 @@ class WrittenFile:
 
 
 def rows_within(chunk_bytes: int, row_bytes: float) -> int:
-    """Return how many rows of a given width take about `chunk_bytes`, within limits."""
+    """Return the number of rows of a given width that take about `chunk_bytes`, within limits."""
     return min(max(int(chunk_bytes / max(1.0, row_bytes)), LEAST_CHUNK_ROWS), _MOST_CHUNK_ROWS)
 
 

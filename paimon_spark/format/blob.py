@@ -44,7 +44,7 @@ class BlobIndex:
     Attributes:
         path: path of the file.
         lengths: length of the frame of each row, or `NULL` or `ELSEWHERE`.
-        offsets: where each frame begins; of a row without one, where the next begins.
+        offsets: where each frame begins; of a row without one, where the next frame begins.
     """
 
     path: str
@@ -153,7 +153,7 @@ def framed(values: pa.Array) -> tuple[bytes, I64]:
 
 
 def index_of(lengths: Sequence[I64]) -> bytes:
-    """Return what follows the values of a file: the index, its length and the version."""
+    """Return the end of a file after the values: the index, its length and the version."""
     index = encode_lengths(np.concatenate([np.zeros(0, np.int64), *lengths]))
     return index + struct.pack("<iB", len(index), _VERSION)
 
@@ -182,7 +182,7 @@ def decode_lengths(data: bytes) -> I64:
 
 
 def encode_lengths(lengths: I64) -> bytes:
-    """Return lengths as an index has them."""
+    """Return lengths in the encoding of an index."""
     deltas = np.diff(lengths, prepend=np.int64(0))
     coded = ((deltas << 1) ^ (deltas >> 63)).astype(np.uint64)
     shifts = np.arange(_MOST_BYTES, dtype=np.uint64) * np.uint64(7)

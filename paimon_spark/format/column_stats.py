@@ -75,9 +75,9 @@ class _Column:
             self._maxima.append(both["max"])
 
     def _beginnings(self, values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-        """Return `values` with long texts truncated to slightly more than is kept: bounds are copied several times.
+        """Return `values` with long texts truncated to slightly more than the stored length.
 
-        Prefixes sort like the full texts.
+        Bounds are copied several times. Prefixes sort like the full texts.
         """
         length = self._mode.length if self._mode is not None else None
         if length is None or not has_long_values(values):

@@ -74,7 +74,7 @@ def positions(vector: BitMap, start: int, stop: int) -> npt.NDArray[np.int64]:
 
 
 def fingerprint(block: bytes) -> int:
-    """Return a number that identifies a serialized vector among all of its data file; never 0."""
+    """Return a number that identifies a serialized vector among all vectors of its data file; never 0."""
     return len(block) << 32 | int(_UINT.unpack_from(block, len(block) - 4)[0])
 
 

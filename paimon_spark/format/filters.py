@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 def matching_rows(rows: pa.Table, expression: pc.Expression) -> pa.Table:
     """Return the rows for which `expression` is true, in their order.
 
-    It does what `pyarrow.Table.filter` does, in this thread: handing the few batches of a chunk to others takes longer.
+    Equivalent to `pyarrow.Table.filter`, but in this thread: passing the few batches of a chunk to other threads takes
+    longer.
     """
     from pyarrow import acero  # imports pandas if it is installed, which most processes do not need
 

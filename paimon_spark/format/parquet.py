@@ -184,7 +184,7 @@ class ParquetReader:
 
     @property
     def _with_statistics(self) -> pa.Schema:
-        """Return the columns whose statistics tell which row groups match."""
+        """Return the columns whose statistics determine which row groups match."""
         return pa.schema([f for f in self._schema if not pa.types.is_floating(f.type)])
 
     def batches(
@@ -196,10 +196,12 @@ class ParquetReader:
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a row group in batches of about `chunk_bytes` in memory."""
-        width, told = self._expected_width(row_group)
+        width, reliable = self._expected_width(row_group)
         # Reading a column chunk of long values ahead doubles their memory.
         file = self._streamed_file(chunk_bytes) if streamed or width >= LONG_VALUE else self._file
-        rows = rows_within(chunk_bytes, max(self._row_bytes, width)) if told or self._row_bytes else LEAST_CHUNK_ROWS
+        rows = (
+            rows_within(chunk_bytes, max(self._row_bytes, width)) if reliable or self._row_bytes else LEAST_CHUNK_ROWS
+        )
         for batch in self._batches(file, rows, [row_group]):
             self._row_bytes = max(self._row_bytes, batch.nbytes / max(1, batch.num_rows))
             wanted = rows_within(chunk_bytes, max(self._row_bytes, width))
@@ -215,15 +217,15 @@ class ParquetReader:
         """
         group = self._metadata.row_group(row_group)
         stored = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
-        width, told = 0.0, True
+        width, reliable = 0.0, True
         for f in to_arrow_schema(self._fields):
             try:
                 width += f.type.bit_width / 8
             except ValueError:  # no fixed width
                 parts = [c for path, c in stored.items() if f"{path}.".startswith(f"{f.name}.")]
                 width += sum(c.total_uncompressed_size for c in parts) / max(1, group.num_rows)
-                told &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
-        return width, told
+                reliable &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
+        return width, reliable
 
     def _batches(
         self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int], some: Sequence[DataField] | None = None
@@ -452,7 +454,7 @@ class ParquetWriter:
 
 
 def _time_settings(schema: pa.Schema, arrow_release: int) -> dict[str, bool]:
-    """Return what makes columns of the time of day say that they are of UTC, as those of Paimon do.
+    """Return the writer's arguments that mark time-of-day columns as UTC, as in Paimon's files.
 
     Raises:
         UnsupportedError: there are TIME columns, and this pyarrow cannot mark them.

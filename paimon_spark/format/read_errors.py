@@ -16,7 +16,7 @@ MISSING_HINT = (
 )
 FAR_HINT = "The file is intact. Leave the column out, or read the table with Paimon itself."
 UNREADABLE_HINT = (
-    "Nothing says that the file is damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
+    "The file is not known to be damaged: leave out the column that needs it, upgrade pyarrow, or read the table "
     "with Paimon itself."
 )
 DAMAGED_HINT = "Restore the file from a backup, or roll back to a snapshot that does not need it."
@@ -62,7 +62,7 @@ def damaged(path: str, error: BaseException, file_size: int | None, actual_size:
     """Return the error for a malformed data file."""
     size = ""
     if file_size is not None and actual_size is not None and file_size != actual_size:
-        size = f" It has {actual_size} bytes, its manifest says {file_size}."
+        size = f" It has {actual_size} bytes, its manifest records {file_size}."
     return CorruptTableError(
         f"The data file '{path}' cannot be read: {_first_line(error)}.{size}",
         hint=DAMAGED_HINT,

@@ -14,11 +14,11 @@ All numbers are little-endian. The upper 48 bits of a value are the key of its c
     int32   index of the last slot with a container
 
 A node is its kind (0 to 3 for branches of up to 4, 16, 48 and 256 children, 4 for a leaf), an int16 with the number of
-children, the length of its prefix as a byte, the prefix, and a body. Prefix and body of a branch say which key bytes
-lead to its children; a leaf has its whole key, big-endian, and an int64 with the slot of its container. Containers are
-those of the portable 32-bit format: runs (kind 0), a bitmap of 8192 bytes (1), or an array of uint16 (2).
+children, the length of its prefix as a byte, the prefix, and a body. Prefix and body of a branch have the key bytes of
+its children; a leaf has its whole key, big-endian, and an int64 with the slot of its container. Containers are those of
+the portable 32-bit format: runs (kind 0), a bitmap of 8192 bytes (1), or an array of uint16 (2).
 
-The order in which containers were added decides their slots and the bodies of branches of up to 48 children, and the
+The order in which containers were added determines their slots and the bodies of branches of up to 48 children, and the
 growth of the slot array leaves empty slots at its end. `ArtBitmap` keeps both, so that a union has the bytes of a union
 in Java. Only where runs and an array take equal space, or Java keeps runs that take more, the kinds may differ.
 """
@@ -57,7 +57,7 @@ _RUN_COOKIE = struct.Struct("<HHBHH")
 _PLAIN, _RUNS = 12346, 12347
 _RUNS_LENGTH = struct.Struct("<H")
 _SHORT = 3
-"""Arrays of up to so many values are never longer than runs."""
+"""Arrays of up to this number of values are never longer than runs."""
 
 _Stored: TypeAlias = tuple[int, int, bytes]
 """Kind, cardinality and bytes of a container."""
@@ -65,10 +65,10 @@ _Stored: TypeAlias = tuple[int, int, bytes]
 
 @dataclass(slots=True)
 class ArtBitmap:
-    """A bitmap as containers of the lower 16 bits, and what else decides its bytes.
+    """A bitmap as containers of the lower 16 bits, with their slots, which also determine its bytes.
 
     Attributes:
-        containers: the containers by key, in the order of their slots; those that are as they were read are tuples.
+        containers: the containers by key, in the order of their slots; unchanged containers of a file are tuples.
         slots: the number of slots.
     """
 
@@ -78,8 +78,7 @@ class ArtBitmap:
     def add_all(self, other: ArtBitmap) -> None:
         """Add the values of another bitmap, which must not be used afterwards.
 
-        Raises:
-            ValueError: a container is not sound.
+        Raises: ValueError: a container is malformed.
         """
         for key in sorted(other.containers):
             added = other.containers[key]
@@ -96,8 +95,7 @@ class ArtBitmap:
     def values(self) -> U64:
         """Return the values in ascending order.
 
-        Raises:
-            ValueError: a container is not sound.
+        Raises: ValueError: a container is malformed.
         """
         parts = [
             np.frombuffer(_bits(self.containers[key]).to_array(), np.uint32) + np.uint64(key << 16)
@@ -109,8 +107,7 @@ class ArtBitmap:
 def read_art(data: bytes) -> ArtBitmap:
     """Return a serialized bitmap. Bytes after it are ignored, as in Java; containers are checked when they are used.
 
-    Raises:
-        ValueError: the bytes are no sound bitmap.
+    Raises: ValueError: the bytes are not a valid bitmap.
     """
     try:
         if data[0] == 0:
@@ -183,7 +180,7 @@ def _read_slots(data: bytes, at: int) -> tuple[dict[int, _Stored], int, int]:
 
 
 def _bits(container: _Stored | BitMap) -> BitMap:
-    """Return a container as a bitmap; raises ValueError if it is not sound."""
+    """Return a container as a bitmap; raises ValueError if it is malformed."""
     if isinstance(container, BitMap):
         return container
     kind, cardinality, data = container
@@ -200,8 +197,7 @@ def _bits(container: _Stored | BitMap) -> BitMap:
 def write_art(bitmap: ArtBitmap) -> bytes:
     """Return the bytes of a bitmap with containers of the smallest kind.
 
-    Raises:
-        ValueError: a container is not sound.
+    Raises: ValueError: a container is malformed.
     """
     n = len(bitmap.containers)
     if not n:

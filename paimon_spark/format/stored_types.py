@@ -1,7 +1,7 @@
-"""What Parquet and ORC files of other writers hold, and whether the readers return it as columns of given types.
+"""The types in Parquet and ORC files of other writers, and whether the readers return them as given types.
 
 Only types are accepted that paimon-spark, Spark and Paimon read with the same values from every file: Paimon decodes
-Parquet values by the type of the table, whatever the file says.
+Parquet values by the type of the table, regardless of the file's type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class StoredFile:
     Attributes:
         rows: the number of its rows.
         schema: its columns; INT96 values are 12 bytes.
-        hybrid_calendar: whether Spark says in it that ancient dates or times are in the Julian and Gregorian calendar.
+        hybrid_calendar: whether Spark has marked old dates or times as those of the Julian and Gregorian calendar.
     """
 
     rows: int
@@ -42,7 +42,7 @@ class StoredFile:
 
 
 def stored_file(file_io: FileIO, path: str, file_format: str) -> StoredFile:
-    """Return what the footer of a file of the format parquet or orc says; the name of the file may have any suffix.
+    """Return the contents of the footer of a Parquet or ORC file, whose name may have any suffix.
 
     Raises:
         CorruptTableError: it is no such file, or damaged.

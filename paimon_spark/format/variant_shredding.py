@@ -1,4 +1,4 @@
-"""Values of VARIANT columns that are stored in parts: members with a type of their own in columns, the rest whole.
+"""Values of shredded VARIANT columns: some members in typed columns, the rest as variants.
 
 A group of such a file has `metadata`, the names of members, and, as each member and element below it, `value` and
 `typed_value`. Without both, a member is missing; a `value` beside a typed object has its other members.
@@ -185,7 +185,7 @@ class _Names:
         ids = _number(data, ids_at[of] + nth * id_width[of], id_width[of])
         low = _number(data, offsets_at[of] + nth * offset_width[of], offset_width[of])
         end = _number(data, offsets_at + count * offset_width, offset_width)
-        # Values may stand in any order: each ends where the next one begins.
+        # Values may be in any order: each ends where the next one begins.
         order = np.lexsort((low, of))
         following = np.append(low[order][1:], 0)
         last = np.append(np.diff(of[order]) != 0, np.ones(min(1, len(of)), dtype=bool))
@@ -342,7 +342,7 @@ def _mask(array: pa.Array) -> Mask:
 
 
 def _before(counts: I64) -> I64:
-    """Return how many items precede the first one of each row."""
+    """Return the number of items before the first one of each row."""
     return np.cumsum(counts) - counts
 
 
@@ -372,7 +372,7 @@ def _slices(data: U8, begin: I64, length: I64) -> pa.Array:
 
 
 def _width(numbers: I64) -> int:
-    """Return how many bytes the largest number needs."""
+    """Return the number of bytes of the largest number."""
     largest = int(numbers.max()) if len(numbers) else 0
     return max(1, -(-largest.bit_length() // 8))
 

@@ -25,10 +25,10 @@ def copy_file(source: FileIO, path: str, target: FileIO, new_path: str) -> int:
 
 
 def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> None:
-    """Give a file that never changes another name on one local file system, or copy it.
+    """Hard-link an immutable file within one local file system, or copy it.
 
-    A file of that name and of the same size is that of an earlier attempt of the same task, and stays; another size is
-    what an attempt that failed has left.
+    An existing target of the same size is that of an earlier attempt of the same task, and is kept; one of another size
+    was left by a failed attempt.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -43,7 +43,7 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
     new.unlink(missing_ok=True)
     try:
         new.hardlink_to(local_path(path))
-        os.utime(new)  # a link is as old as its file; until it is committed, only its age protects it
+        os.utime(new)  # a link has the age of its file, but only a low age protects a file that is not committed yet
     except OSError as e:
         if e.errno not in _NOT_LINKED:
             raise

@@ -290,7 +290,8 @@ def _publish_by_rename(temp: Path, target: Path) -> bool:
 
 def _unknown(target: Path) -> OutcomeUnknownError:
     return OutcomeUnknownError(
-        f"The store did not say whether '{target}' was created.", hint="Check whether it exists before you try again."
+        f"The store did not report whether '{target}' was created.",
+        hint="Check whether it exists before you try again.",
     )
 
 
@@ -316,7 +317,7 @@ def _sync_all(files: Sequence[Path]) -> None:
 
 @cache
 def _syncing_threads(pid: int) -> ThreadPoolExecutor:
-    """Return the threads of a process that wait for the disk; to start them would cost more than they save."""
+    """Return the process-wide threads for disk I/O; starting new ones each time would cost more than they save."""
     return ThreadPoolExecutor(_SYNCING_THREADS, f"paimon-sync-{pid}")
 
 

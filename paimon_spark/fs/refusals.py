@@ -22,16 +22,16 @@ def refusal(error: OSError, path: str = "") -> StoreError:
         error: error of the file system.
         path: path of the file to write, used if the error does not name it.
     """
-    said = error.strerror or str(error)
+    cause = error.strerror or str(error)
     where = path or error.filename
     if is_full(error):
         return StoreError(
-            f"The store is full: {where} cannot be written ({said})." if where else f"The store is full: {said}.",
+            f"The store is full: {where} cannot be written ({cause})." if where else f"The store is full: {cause}.",
             hint="Make room on the disk or raise the quota, then run the statement again.",
             kind=ErrorKind.STORE_FULL,
         )
     found = StoreError(
-        f"The store refuses to write {where or 'a file'}: {said}.",
+        f"The store refuses to write {where or 'a file'}: {cause}.",
         hint="Check that this user may write there, then run the statement again.",
         kind=ErrorKind.ENVIRONMENT,
     )

@@ -360,6 +360,6 @@ def _millis(moment: Any) -> int:
 def _unknown(path: str, error: Exception | None) -> OutcomeUnknownError:
     what = type(error).__name__ if error is not None and not code_of(error) else code_of(error or Exception())
     return OutcomeUnknownError(
-        f"The store did not say whether '{path}' was created ({what}).",
+        f"The store did not report whether '{path}' was created ({what}).",
         hint="Check whether it exists before you try again.",
     )

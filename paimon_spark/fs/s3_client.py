@@ -141,7 +141,7 @@ def store_error(error: Exception, settings: S3Settings, path: str) -> OSError:
         )
     if code in _REGION or status in (301, 307):
         return StoreError(
-            f"{place} says that the bucket is elsewhere ({code or status}){where}.",
+            f"{place} reports that the bucket is in another region ({code or status}){where}.",
             hint="Set s3.endpoint.region to the region of the bucket.",
         )
     if status in (401, 403):

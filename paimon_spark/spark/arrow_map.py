@@ -1,7 +1,7 @@
-"""`DataFrame.mapInArrow` without what PySpark's own wrapper insists on.
+"""`DataFrame.mapInArrow` without PySpark's own wrapper.
 
-That wrapper builds its function through `pandas_udf`, which imports pandas: more than a second of every first
-statement, and a package that nothing here uses. The function is built directly instead.
+That wrapper builds its function by `pandas_udf`, which imports pandas: more than a second of every first statement, for
+a package that is not used here. The function is built directly instead.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def map_in_arrow(frame: DataFrame, function: BatchFunction, schema: StructType |
     """Return the batches that `function` yields for those of each partition of `frame`, divided into rows.
 
     Args:
-        frame: the input, which must have a column: without one, its number of rows is lost on the way.
-        function: runs on the executors, once a task.
+        frame: the input, which must have a column: without one, its number of rows would be lost.
+        function: runs on the executors, once per task.
         schema: columns of the batches it yields.
     """
     return DataFrame(jvm_frames().describe(_mapped(frame, function, schema)), frame.sparkSession)
 
 
 def read_in_arrow(splits: DataFrame, function: BatchFunction, schema: StructType | str) -> DataFrame:
-    """Return the batches that `function` yields for splits, which `text_frame` made, and leave them whole."""
+    """Return the batches that `function` yields for the splits of a `text_frame`, not divided into rows."""
     return DataFrame(jvm_frames().workerBatches(_mapped(splits, function, schema)), splits.sparkSession)
 
 

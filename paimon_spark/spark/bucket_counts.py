@@ -51,7 +51,7 @@ def with_bucket_counts(
     if only in known or few or options.postpone_max_buckets <= 1:
         yield plan, _counted(session, table, frame, known)
         return
-    # With a column of its own, the stored rows are not those of a query that the user has cached.
+    # The extra column keeps the stored rows apart from those of a query that the user has cached.
     kept = frame.withColumn(BUCKETS, f.lit(0)).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {**_new_counts(session, plan, kept), **known}

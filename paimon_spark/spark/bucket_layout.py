@@ -1,4 +1,4 @@
-"""How the rows of a read lie in buckets: Spark then joins and groups them by the bucket key without a shuffle."""
+"""The bucketing of the rows of a read, by which Spark joins and groups by the bucket key without a shuffle."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BucketLayout:
         buckets: the number of buckets of every partition.
         function: the bucket function.
         fields: the columns of the bucket key.
-        sorted: the columns in whose order the rows of each bucket come, where Spark's own scan reads them.
+        sorted: the columns by which the rows of each bucket are sorted, if Spark's own scan reads them.
     """
 
     buckets: int
@@ -51,7 +51,7 @@ def is_bucketed(table: Table) -> bool:
 
 
 def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) -> dict[str, object] | None:
-    """Return the layout of planned reads, or None unless the bucket of each row follows from its key alone.
+    """Return the layout of planned reads, or None unless the key alone determines the bucket of each row.
 
     Partitions of a table may have different numbers of buckets, as have snapshots. Changes, and the rows of other
     branches, have no such layout.
@@ -95,10 +95,10 @@ def _sorted_by(reading: ReadRequest) -> tuple[str, ...]:
 
 
 def _sorts_alike(t: DataType) -> bool:
-    """Return whether Spark sorts values of a key column as files do."""
+    """Return whether Spark and data files sort the values of a key column alike."""
     return isinstance(t, AtomicType) and t.root in _SORTED_ALIKE and beyond_micros(t) is None
 
 
 def _equal_in_several_buckets(t: DataType) -> bool:
-    """Return whether equal values in Spark may have several hashes: 0.0 and -0.0, or digits that Spark cuts."""
+    """Return whether equal values in Spark may have several hashes: 0.0 and -0.0, or digits that Spark truncates."""
     return (isinstance(t, AtomicType) and t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)) or beyond_micros(t) is not None

@@ -1,4 +1,4 @@
-"""Streams of changes, and aggregates that follow them: what an earlier row added, `-U` and `-D` take back."""
+"""Streams of changes, and aggregates over them: `-U` and `-D` retract earlier rows."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = [
 
 
 def changes(session: SparkSession, table: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """Return the changes of a table as a stream: the rows that it has, then those of each commit.
+    """Return the changes of a table as a stream: the current rows, then the changes of each commit.
 
     Args:
-        session: the session that `paimon_spark.configure` has prepared.
+        session: a session prepared by `paimon_spark.configure`.
         table: the name of the table in SQL.
         options: options of the stream, such as `scan.mode` or `consumer-id`.
 

@@ -29,13 +29,13 @@ _SESSION = "the session"
 
 @dataclass(frozen=True, slots=True)
 class SessionKey:
-    """What a key of the session means: an option of all tables, or of those whose names fit the pattern."""
+    """The meaning of a session key: an option of all tables, or of those whose names match the pattern."""
 
     option: str
     pattern: tuple[str, ...] = ()
 
     def rank(self, names: tuple[str, str, str]) -> tuple[int, ...] | None:
-        """Return how exactly the pattern names a table, to compare with others; None if it names another one."""
+        """Return how specific the pattern is for a table; None if it does not match."""
         if any(p not in (_ANY, n) for p, n in zip(self.pattern, names, strict=False)):
             return None
         exact = [int(p != _ANY) for p in self.pattern]
@@ -43,7 +43,7 @@ class SessionKey:
 
 
 def session_key(full: str) -> SessionKey | None:
-    """Return what a key of the session means; None for keys that are not table options."""
+    """Return the meaning of a session key; None for keys that are not table options."""
     prefix = next((p for p in (PREFIX, FLINK_PREFIX) if full.startswith(p)), None)
     if prefix is None or full.removeprefix(prefix) in PROGRAM_KEYS:
         return None
@@ -59,7 +59,7 @@ def canonical(full: str) -> str:
 
 
 def drops_retracts(conf: Mapping[str, str]) -> bool:
-    """Return whether queries of changes leave out -U and -D, which are rows like others by default.
+    """Return whether queries of changes leave out -U and -D, which are returned as rows by default.
 
     Raises:
         OptionError: the setting is neither true nor false.
@@ -83,15 +83,15 @@ def session_options(
 ) -> dict[str, str]:
     """Return the options that the session sets for one table.
 
-    Options for all tables come first, then those with a name pattern; the pattern with more exact names wins, and among
-    equally exact ones the one that is exact further left. An option that determines where a read starts replaces weaker
-    ones of that kind. The spelling ``spark.paimon.…`` beats ``paimon.…``.
+    Options for all tables come first, then those with a name pattern; the pattern with more exact names takes
+    precedence, and among equals the one with an exact name further left. An option that determines where a read starts
+    replaces weaker ones of that kind. The spelling ``spark.paimon.…`` takes precedence over ``paimon.…``.
 
     Args:
         conf: the session's settings.
         catalog: the catalog's name in Spark.
         identifier: the table.
-        travel: whether options that choose a snapshot count, which is so for reads only.
+        travel: whether options that choose a snapshot apply, as for reads only.
 
     Raises:
         OptionError: a key is not an option, or would have no effect.
@@ -112,7 +112,7 @@ def session_options(
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """One setting that holds for a table; `rank` orders settings from the weakest to the strongest."""
+    """One setting that applies to a table; `rank` orders settings by ascending precedence."""
 
     rank: tuple[tuple[int, ...], bool]
     full: str
@@ -129,10 +129,10 @@ def _matching(conf: Mapping[str, str], names: tuple[str, str, str]) -> Iterator[
 
 
 def check_setting(full: str, value: str | None = None) -> None:
-    """Refuse a session key that means nothing, and a value that its option does not allow.
+    """Reject an unknown session key, and an invalid value.
 
     Raises:
-        OptionError: names the key and what to write instead.
+        OptionError: the key or the value is invalid.
     """
     key = session_key(full)
     if key is None:

@@ -39,10 +39,9 @@ _SECONDS_A_DAY = 86_400
 def create_connector(
     session: SparkSession, name: str, fields: Sequence[DataField], connector: str, options: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Create the temporary view of a connector's rows, if it has any.
+    """Create the temporary view of a connector's rows, if it can be read.
 
-    Returns:
-        The key and the value of the session that hold the connector, for INSERT.
+    Returns: The session key and value that store the connector for INSERT.
 
     Raises:
         UnsupportedError: there is no such connector, or it generates no values of a column's type.
@@ -69,8 +68,8 @@ def create_connector(
 
 
 def _unreadable(session: SparkSession, name: str, schema: StructType, connector: str) -> None:
-    """Create the view of a table that only takes rows; a query of it fails."""
-    error = sf.raise_error(sf.lit(f"The table '{name}' of the connector '{connector}' cannot be read: it takes rows."))
+    """Create the view of a table that can only be written; a query of it fails."""
+    error = sf.raise_error(sf.lit(f"The table '{name}' of the connector '{connector}' cannot be read, only written."))
     columns = [error.cast(f.dataType).alias(f.name) for f in schema.fields]
     session.range(1).select(*columns).createOrReplaceTempView(name)
 
@@ -154,7 +153,7 @@ def _positive(options: dict[str, str], key: str, default: int | None) -> int | N
 
 
 def _column(of: _Generator) -> tuple[Column, int | None]:
-    """Return the values of a column from the number `n` of the row, and after how many rows they end."""
+    """Return the values of a column from the number `n` of the row, and the number of rows after which they end."""
     t = of.field.type
     if not isinstance(t, AtomicType):
         raise UnsupportedError(
@@ -168,7 +167,7 @@ def _column(of: _Generator) -> tuple[Column, int | None]:
         if start is None or end is None or end < start:
             raise OptionError(
                 f"The sequence of the column '{of.field.name}' needs the options 'fields.{of.field.name}.start' and "
-                f"'fields.{of.field.name}.end', which is not below it."
+                f"'fields.{of.field.name}.end', and the end must not be below the start."
             )
         return (sf.col("n") + sf.lit(start)).cast(spark_type), end - start + 1
     if kind != "random":

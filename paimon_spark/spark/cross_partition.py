@@ -22,7 +22,7 @@ from paimon_spark.spec.quoted_text import quoted_name
 
 
 def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None) -> DataFrame:
-    """Return the rows to write with the existing rows of the table, packed as `worker.keyed_writer` takes them.
+    """Return the rows to write with the existing rows of the table, packed for `worker.keyed_writer`.
 
     Of existing rows, only the primary key, the partition and the bucket are read. A key is in one task, its existing
     row first, then its new rows in their order.
@@ -44,7 +44,7 @@ def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: 
 
 
 def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], like: DataFrame) -> DataFrame:
-    """Return the rows of the table with the columns of `like`, null where they are not needed."""
+    """Return the rows of the table with the columns of `like`; columns that are not needed are null."""
     needed = {*table.schema.primary_keys, *table.schema.partition_keys}
     columns = tuple(c for c in table.schema.field_names if c in needed)
     found = read_frame(session, ReadRequest(table, columns, TRUE, splits, metadata=(BUCKET,)))

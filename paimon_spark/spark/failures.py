@@ -1,4 +1,4 @@
-"""Failures of Spark jobs as the errors that our own code raised inside them."""
+"""Translation of failed Spark jobs to the errors that this package raised in their tasks."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ _DEAD_WORKER = re.compile(
     r"EOFException occurred while reading the port number from|"
     r"EOFException\s+at \S*DataInputStream\.readInt\S*\s+(?:at \S*SocketAuth\S*\s+)*at \S*PythonWorkerFactory\."
 )
-"""A worker that died at work, or the process that starts workers, as one was asked for."""
+"""A worker that died, or a failure of the process that starts workers."""
 _LOST_EXECUTOR = "ExecutorLostFailure"
 _CANCELLED_JOB = "SPARK_JOB_CANCELLED"
 _ABSENT = re.compile(
     r"ModuleNotFoundError: No module named "
     r"'(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)"
 )
-"""Of this package and what its tasks import; another module is missing in a function of the user's query."""
-# The object TaskFailure of the bridge finds the same in exceptions of the JVM.
+"""This package and the modules that its tasks import; other missing modules concern functions of the user's query."""
+# The object TaskFailure of the bridge does the same for exceptions of the JVM.
 
 
 def was_cancelled(error: Exception) -> bool:
-    """Return whether a job failed because somebody cancelled it."""
+    """Return whether a job failed because it was cancelled."""
     if _CANCELLED_JOB in whole_text(error):
         return True
     return isinstance(error.__cause__, Exception) and was_cancelled(error.__cause__)
 
 
 def clear_failure(error: Exception) -> Exception:
-    """Return the error of ours that a task raised or died without, else `error` itself."""
+    """Return the error of this package that made a task fail, else `error` itself."""
     if isinstance(error, PaimonError):
         return error
     if was_cancelled(error):
         return cancellation("its job")
     java = _in_jvm(error)
     if java is not None:
-        told = jvm_frames().failure(java)
-        return _named(**json.loads(told)) if told else error
+        failure = jvm_frames().failure(java)
+        return _named(**json.loads(failure)) if failure else error
     text = str(error)
     found = _RAISED.findall(text)
     if found:
-        name, code, said = found[-1]
-        return _named(name, code, said)
+        name, code, text = found[-1]
+        return _named(name, code, text)
     absent = _ABSENT.search(text)
     if absent is not None:
         return _without_module(absent[1])
@@ -62,7 +62,7 @@ def clear_failure(error: Exception) -> Exception:
 
 
 def _in_jvm(error: Exception) -> Any | None:
-    """Return the exception of the JVM that an error of pyspark or py4j stands for."""
+    """Return the JVM exception of an error of pyspark or py4j."""
     origin = getattr(error, "_origin", None) or error
     if isinstance(origin, Py4JJavaError):
         return origin.java_exception
@@ -113,5 +113,5 @@ def whole_text(error: Exception) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """Return what a failure of Spark says, without the query and the trace below it."""
+    """Return the message of a failure of Spark, without the query and the trace below it."""
     return str(error).strip().partition("\n")[0]

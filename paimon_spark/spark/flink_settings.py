@@ -1,4 +1,4 @@
-"""Keys of Flink's SQL client: what each means here."""
+"""The meaning of the keys of Flink's SQL client."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _MEANINGS = {
 }
 """Keys without an effect here, and what is used instead."""
 PREFIX = "flink."
-"""Keys of ours in the session's settings."""
+"""Keys that are stored in the session's settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key to be set in the session, and what the user is warned of."""
+    """A key to set in the session, and warnings for the user."""
 
     key: str
     warning: str | None = None
 
 
 def setting(key: str, value: str) -> Setting:
-    """Return what ``SET 'key' = 'value'`` does.
+    """Return the effect of ``SET 'key' = 'value'``.
 
-    A key of Paimon's options is one of the session; keys of Flink's that have an effect keep their names.
+    Keys of Paimon's options become session options; supported keys of Flink keep their names.
 
     Raises:
-        OptionError: the value is none that the key can have.
+        OptionError: the value is invalid.
     """
     if key == RUNTIME_MODE:
         _one_of(key, value, _MODES)

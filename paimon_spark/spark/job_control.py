@@ -1,4 +1,4 @@
-"""Spark jobs of ours: what they are called, how they are ended, and when all of their tasks have ended."""
+"""Control of Spark jobs of this package: descriptions, cancellation, and waiting for the end of all their tasks."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _POLL_SECONDS = 0.05
 
 @contextmanager
 def with_description(session: SparkSession, text: str) -> Iterator[None]:
-    """Give the jobs that run meanwhile a description, and restore the one before."""
+    """Set the description of the jobs in the block, and restore the previous one."""
     with _property(session.sparkContext, _DESCRIPTION, text):
         yield
 
 
 @contextmanager
 def cancel_on_failure(session: SparkSession, tag: str | None = None) -> Iterator[None]:
-    """Let a failure of the jobs that run meanwhile out only when none of their tasks runs any more.
+    """Raise a failure of the jobs in the block only after all of their tasks have ended.
 
-    Spark reports a job that failed or was cancelled at once and ends its other tasks afterwards; a caller that was
-    interrupted while it waited leaves its job running. `tag` is the tag of these jobs, so that others can end them.
+    Spark reports a failed or cancelled job at once and ends its other tasks later; a caller that is interrupted leaves
+    its job running. `tag` is the tag of these jobs, by which they can be cancelled.
     """
     context = session.sparkContext
     tag = tag or new_tag()
@@ -53,7 +53,7 @@ def cancel_on_failure(session: SparkSession, tag: str | None = None) -> Iterator
 
 @contextmanager
 def tagged(session: SparkSession, tag: str) -> Iterator[None]:
-    """Give the jobs of the block a tag, within this engine."""
+    """Tag the jobs of the block, within this engine."""
     own = _own_tag(tag)
     session.sparkContext.addJobTag(own)
     try:
@@ -63,17 +63,17 @@ def tagged(session: SparkSession, tag: str) -> Iterator[None]:
 
 
 def cancel_tagged(session: SparkSession, tag: str) -> None:
-    """End the jobs with a tag of this engine."""
+    """Cancel the jobs with a tag of this engine."""
     session.sparkContext.cancelJobsWithTag(_own_tag(tag))
 
 
 def _own_tag(tag: str) -> str:
-    """Return a tag that no other engine of the application gives."""
+    """Return a tag that no other engine of the application uses."""
     return "-".join([*_engine_tags, tag])
 
 
 def tag_all(tag: str) -> None:
-    """Give all jobs of this process a tag, by which the JVM ends them should this process die."""
+    """Tag all jobs of this process, so that the JVM can cancel them if this process dies."""
     _engine_tags[:] = [tag]
 
 

@@ -1,4 +1,4 @@
-"""Frames from what the engine knows: native scans, split lists, rows; through `JvmFrames` in the JVM."""
+"""Frames built by `JvmFrames` in the JVM: native scans, split lists, rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.spark.shuffle_spec import ShuffleSpec
 
 INLINE_LIMIT = 32_000
-"""A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts travel in a file."""
+"""A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts are passed in a file."""
 
 _T = TypeVar("_T")
 
@@ -28,8 +28,7 @@ _T = TypeVar("_T")
 class SessionCache(Generic[_T]):
     """The sessions in use by their ids: a Thrift server opens one for each connection.
 
-    Args:
-        limit: how many are kept; the one that was not used for longest is let go first.
+    Args: limit: maximum number of sessions; the least recently used one is dropped first.
     """
 
     def __init__(self, limit: int = 64) -> None:
@@ -41,7 +40,7 @@ class SessionCache(Generic[_T]):
         return len(self._sessions)
 
     def get(self, session_id: str, open_session: Callable[[], _T]) -> _T:
-        """Return a session, opened if it is not here."""
+        """Return a session, opened if necessary."""
         with self._lock:
             session = self._sessions.pop(session_id, None)
             if session is None:
@@ -52,7 +51,7 @@ class SessionCache(Generic[_T]):
             return session
 
     def forget(self, session_id: str) -> None:
-        """Let go of a session. A finalizer may call this at any time, so it takes no lock."""
+        """Drop a session. A finalizer may call this at any time, so it takes no lock."""
         self._sessions.pop(session_id, None)
 
 
@@ -61,7 +60,7 @@ _sessions = SessionCache[SparkSession]()
 
 
 def install_jvm_frames(context: SparkContext, jvm_frames: Any) -> None:
-    """Remember the JVM object that builds frames."""
+    """Store the JVM object that builds frames."""
     _jvm_frames["jvm_frames"] = jvm_frames
     _jvm_frames["context"] = context
 
@@ -72,15 +71,15 @@ def jvm_frames() -> Any:
 
 
 def session_for(session_id: str, jsession: Callable[[], Any]) -> SparkSession:
-    """Return the Python side of a JVM session, which `jsession` gives.
+    """Return the Python side of the JVM session that `jsession` returns.
 
-    Sessions not used for long are let go, and with them their JVM side.
+    The least recently used sessions are dropped, and with them their JVM side.
     """
     return _sessions.get(session_id, lambda: SparkSession(_jvm_frames["context"], jsparkSession=jsession()))
 
 
 def forget_session(session_id: str) -> None:
-    """Let go of a session that has served."""
+    """Drop a session that is no longer used."""
     _sessions.forget(session_id)
 
 
@@ -100,10 +99,10 @@ def native_frame(
 
     Args:
         session: the session of the statement.
-        spec: columns, and how files are read.
+        spec: the columns, and the options of the reader.
         groups: the files, which may be more than fit into memory.
-        access: what Hadoop must know to reach the files.
-        superseded: what `superseded_rows_of` returned, if rows have to be left out.
+        access: the Hadoop configuration of the store.
+        superseded: the result of `superseded_rows_of`, if rows have to be left out.
     """
     with _lines(map(json.dumps, chain([spec], groups))) as text:
         frame = jvm_frames().nativeFrame(session._jsparkSession, text, json.dumps(dict(access)), superseded)
@@ -115,13 +114,13 @@ def superseded_rows_of(
     known: Callable[[Sequence[str]], Mapping[str, Mapping[str, bytes]]],
     find: Callable[[Sequence[str]], DataFrame],
 ) -> Any:
-    """Return the JVM's knowledge of the superseded rows of splits, which lasts longer than a statement.
+    """Return the JVM's cache of the superseded rows of splits, which outlives the statement.
 
     Args:
-        splits: a key of each split that names its files and how they merge.
-        known: given the keys of splits that the JVM does not know, return the superseded rows of those that need no
+        splits: for each split, a key of its files and of the rules of their merge.
+        known: called with the keys of splits that are not cached; returns the superseded rows of those that need no
             job: serialized bitmaps by the paths of files.
-        find: given the keys of what is not known then, return the frame that finds it.
+        find: called with the keys of the others; returns the frame that finds the rows.
     """
     with _lines(splits) as keys:
         superseded = jvm_frames().supersededRows(keys)
@@ -142,12 +141,12 @@ def _superseded_lines(found: Mapping[str, Mapping[str, bytes]]) -> Iterator[str]
 
 
 def tasks_at_once(session: SparkSession) -> int:
-    """Return how many tasks Spark had better have at once: `spark.default.parallelism`, or else one for each core."""
+    """Return the default number of tasks: `spark.default.parallelism`, or else one for each core."""
     return max(session.sparkContext.defaultParallelism, 1)
 
 
 def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
-    """Return a frame of one string column `split` with one task a line."""
+    """Return a frame of one string column `split` with one task per line."""
     with _lines(lines) as text:
         return frame_of(jvm_frames().textFrame(session._jsparkSession, text), session)
 
@@ -155,14 +154,14 @@ def text_frame(session: SparkSession, lines: Iterable[str]) -> DataFrame:
 def bucket_frame(session: SparkSession, lines: Iterable[tuple[int, int, str]]) -> DataFrame:
     """Return a frame as `text_frame` does, of texts with the numbers of their tasks and buckets.
 
-    The texts of a task, or of a bucket where Spark relies on it, are in one task.
+    The texts of a task, or of a bucket if Spark groups by bucket, are in one task.
     """
     with _lines(f"{task}\t{bucket}\t{text}" for task, bucket, text in lines) as text:
         return frame_of(jvm_frames().bucketSplits(session._jsparkSession, text), session)
 
 
 def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
-    """Return a frame of no rows, of which Spark knows that: it starts no task."""
+    """Return a frame that Spark knows to be empty, so that it starts no task."""
     java, jvm = session._jsparkSession, cast("Any", session.sparkContext._jvm)
     return frame_of(java.createDataFrame(jvm.java.util.ArrayList(), java.parseDataType(schema.json())), session)
 
@@ -173,14 +172,14 @@ def arrow_frame(session: SparkSession, table: pa.Table, schema: StructType) -> D
 
 
 def few_rows(frame: DataFrame) -> bool:
-    """Return whether Spark can tell that the rows are so few that one task writes them."""
+    """Return whether Spark knows that the rows are few enough for one task to write them."""
     return bool(jvm_frames().fewRows(frame._jdf))
 
 
 def small_rows(frame: DataFrame, rows: int, *, run: bool) -> bytes | None:
-    """Return the rows as an Arrow stream if they are at most so many, and Spark finds them without a shuffle.
+    """Return the rows as an Arrow stream if there are at most `rows`, and Spark computes them without a shuffle.
 
-    Without `run`, no job starts, and what needs one is answered with no bytes.
+    Without `run`, no job is started, and the result is empty if one is needed.
     """
     packed = jvm_frames().smallRows(frame._jdf, rows, run)
     return None if packed is None else bytes(packed)
@@ -192,7 +191,7 @@ def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
 
 
 def bucket_shuffle_packed(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
-    """Return the rows of `bucket_shuffle` as `arrow_batches` does; they are shuffled in batches, not one by one."""
+    """Return the rows of `bucket_shuffle` as Arrow batches, which are shuffled instead of single rows."""
     return frame_of(jvm_frames().bucketShufflePacked(frame._jdf, spec.to_json()), frame.sparkSession)
 
 
@@ -202,18 +201,18 @@ def arrow_batches(frame: DataFrame) -> DataFrame:
 
 
 def on_session(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """Return `frame`, which was analysed in another session, as one that `session` runs with its Python workers."""
+    """Return `frame`, which was analysed in another session, as one that runs in `session` with its Python workers."""
     return frame_of(jvm_frames().onSession(frame._jdf, session._jsparkSession), session)
 
 
 def single_row_batches(frame: DataFrame) -> DataFrame:
-    """Return `frame`, whose Python function is to get each row of its input in a batch of its own."""
+    """Return `frame`, whose Python function gets each input row in a separate batch."""
     return frame_of(jvm_frames().singleRowBatches(frame._jdf), frame.sparkSession)
 
 
 @contextmanager
 def _lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield texts without line feeds as lines, or `@file` that holds them for as long as the caller needs."""
+    """Yield texts without line feeds as lines, or `@file` with them; the file exists for the duration of the block."""
     rest, first, size = iter(lines), list[str](), 0
     for line in rest:
         first.append(line)

@@ -1,7 +1,7 @@
-"""How the writers of one executor share a pool of memory.
+"""The memory pool of the writers of one executor.
 
-Every task writes in a Python process of its own, and processes cannot lend memory to each other. So each task slot of
-an executor may use an equal part of the pool: together they never hold more than all of it.
+Every task writes in a separate Python process, and processes cannot pass memory to each other. Each task slot of an
+executor may therefore use an equal part of the pool.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*\d+\s*,\s*(?P<cores>\d+)\s*,\s*\
 def writer_share(session: SparkSession, table: Table) -> int | None:
     """Return the bytes that each writer may hold, if the writers of an executor share a pool; else None.
 
-    Raises:
-        OptionError: the pool is too small to be shared.
+    Raises: OptionError: the pool is too small for the task slots.
     """
     pool = table.options.writer_pool
     if pool is None:
@@ -41,10 +40,10 @@ def writer_share(session: SparkSession, table: Table) -> int | None:
 
 
 def task_slots(context: SparkContext) -> int:
-    """Return how many tasks run in one executor at the same time.
+    """Return the number of concurrent tasks of one executor.
 
     A standalone cluster without `spark.executor.cores` gives an executor all cores of its machine, which the driver
-    does not know: the cores of all executors together are then taken for those of one.
+    does not know; the total number of cores of all executors is used instead.
     """
     conf = context.getConf()
     cores = _cores(context, str(context.master), conf.get("spark.executor.cores"))

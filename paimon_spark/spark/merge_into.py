@@ -1,7 +1,7 @@
-"""merge_into as one Spark job: one join, one shuffle, one crossing into Python, one commit.
+"""merge_into as one Spark job: one join, one shuffle, one transfer to Python, one commit.
 
-Every action of a merge is a query of its own by definition. All of them are answered by one outer join: each joined
-row says which actions it falls under, becomes one row for each of them, and goes to its bucket with a row kind.
+Every action of a merge is a query of its own by definition. All of them are computed by one outer join: each joined row
+has the actions that apply to it, becomes one row for each of them, and is written to its bucket with a row kind.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class _Action:
 
 
 class SparkMerge:
-    """A merge whose fragments are resolved, over the frames of its tables."""
+    """A merge with resolved fragments, over the frames of its tables."""
 
     def __init__(
         self, session: TemporarySession, table: Table, joined: DataFrame, actions: tuple[_Action, ...]
     ) -> None:
-        """Remember what `prepare_merge` found."""
+        """Store the result of `prepare_merge`."""
         self._session = session
         self._table = table
         self._joined = joined
@@ -74,7 +74,7 @@ class SparkMerge:
             self._session.close()
 
     def _picked(self) -> DataFrame:
-        """Return the joined rows with the action that each falls under; a row may fall under two of them."""
+        """Return the joined rows with the action that applies; a row may have two of them."""
         choices = [f.when(_applies(a), f.lit(n)) for n, a in enumerate(self._actions)]
         clauses = [a.clause for a in self._actions]
         alone = not any(all(c in clauses for c in pair) for pair in CONDITIONED_TOGETHER)
@@ -144,7 +144,7 @@ def _sides(
     source_name: tuple[str, ...],
     source: DataFrame,
 ) -> tuple[Side, Side]:
-    """Return the two tables as fragments may call them; what both are called, the source is."""
+    """Return the two tables by their names in fragments; a name of both refers to the source."""
     whole = (catalog, name.database, name.object_name)
     theirs = _suffixes(source_name)
     own = _suffixes(whole)
@@ -180,7 +180,7 @@ def _lower(name: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _resolved(table: Table, action: MergeAction, here: Side, there: Side) -> _Action:
-    """Return an action over the columns that it may use."""
+    """Return an action over the columns that it may refer to."""
     visible = (here, there) if action.clause in _MATCHED else (here,) if action.clause in _BY_SOURCE else (there,)
     scope = Scope(visible, (here, there))
     condition = None
@@ -218,7 +218,7 @@ def _refuse_key_change(table: Table, action: MergeAction, changed: Mapping[str, 
 
 
 def _check(rows: DataFrame, table: Table, request: MergeRequest, condition: str, actions: tuple[_Action, ...]) -> None:
-    """Let Spark analyse every fragment by itself, so that an error names the argument it is in."""
+    """Analyse every fragment separately, so that an error names its argument."""
     given = {a.clause: a for a in request.actions}
     _check_condition(rows, condition, request.condition, "merge_condition")
     for action in actions:
@@ -241,7 +241,7 @@ def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -
 
 
 def _analysed(rows: DataFrame, texts: Sequence[str], written: str, parameter: str) -> list[DataType]:
-    """Return the types of expressions, which are analysed together; beside all columns, none of them can aggregate."""
+    """Return the types of expressions; analysed together with all columns, none of them can be an aggregate."""
     try:
         fields = rows.select("*", *(f.expr(text) for text in texts)).schema.fields
         return [field.dataType for field in fields[-len(texts) :]]
@@ -253,7 +253,7 @@ def _analysed(rows: DataFrame, texts: Sequence[str], written: str, parameter: st
 
 
 def _join(left: DataFrame, right: DataFrame, condition: str, clauses: set[Clause]) -> DataFrame:
-    """Join target and source so that the result holds every row that an action may want, and only columns there are."""
+    """Join target and source such that the result has the rows of all actions."""
     on = f.expr(condition)
     targets, sources = bool(clauses & set(_BY_SOURCE)), Clause.INSERT in clauses
     if not clauses & set(_MATCHED):
@@ -286,6 +286,6 @@ def _by_clause(values: list[Column]) -> Column:
 
 
 def _write_order() -> Column:
-    """Upserts are written first, then deletes, then inserts: of rows with one key, the last one stays."""
+    """Upserts are written first, then deletes, then inserts: of rows with one key, the last one wins."""
     kind = f.col(ROW_KIND)
     return f.when(kind == int(RowKind.INSERT), f.lit(len(RowKind))).otherwise(kind.cast("int"))

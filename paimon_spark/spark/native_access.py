@@ -1,4 +1,4 @@
-"""Whether Spark's own scans can read the files of a table, and what Hadoop must be told for it."""
+"""Whether Spark's own scans can read the files of a table, and the Hadoop configuration for it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class NativeAccess:
-    """What a native scan of a table needs; `refusal` says why there can be none, or is empty."""
+    """The access of native scans to the files of a table; `refusal` is the reason if there is none, else empty."""
 
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     refusal: str = ""
 
 
 def native_access(table: Table) -> NativeAccess:
-    """Return how Spark's own scans reach the files of a table, or why the workers read them all."""
+    """Return the access of Spark's own scans to the files of a table, or the reason why workers read all of them."""
     store = table.file_io
     if not isinstance(store, S3FileIO):
         return NativeAccess()

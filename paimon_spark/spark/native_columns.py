@@ -1,4 +1,4 @@
-"""Where Spark's own reader finds the columns of a read in data files, and which files it can read at all."""
+"""The columns of data files as read by Spark's own reader, and the files that it can read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MILLIS = 3
 
 
 class FileLayout(NamedTuple):
-    """What decides how Spark's own reader reads a file."""
+    """The properties of a file that matter to Spark's own reader."""
 
     file_format: str
     schema_id: int
@@ -51,7 +51,7 @@ PlacedFile = tuple[Split, DataFileMeta]
 
 @dataclass(frozen=True, slots=True)
 class NativeFiles:
-    """The files of some splits that have one layout; each look at them reads the splits again."""
+    """The files of some splits that have one layout; each iteration reads the splits again."""
 
     layout: FileLayout
     splits: Sequence[Split]
@@ -65,12 +65,12 @@ class NativeFiles:
 
 
 class NativeColumns:
-    """For each file layout: where each column that is read comes from, or None where Spark cannot read it so.
+    """For each file layout: the source of each column, or None if Spark cannot read the files.
 
     Args:
-        table: the table that is read.
-        read_columns: the columns that are read.
-        rows_located: whether the position of each row in its file is wanted, too.
+        table: the table to read.
+        read_columns: the columns to read.
+        rows_located: whether the position of each row in its file is needed.
     """
 
     def __init__(self, table: Table, read_columns: Sequence[DataField], *, rows_located: bool) -> None:
@@ -83,7 +83,7 @@ class NativeColumns:
         self._days = [f.name for f in read_columns if _is_day(f.type) and f.name not in keys]
 
     def layouts(self, split: Split) -> tuple[FileLayout, ...] | None:
-        """Return the layouts of the files of `split`, or None unless Spark can read all of them as they are wanted."""
+        """Return the layouts of the files of `split`, or None unless Spark can read all of them."""
         found: dict[FileLayout, None] = {}
         if not split.raw and not self._table.is_primary_key_table:
             return None
@@ -100,7 +100,7 @@ class NativeColumns:
         return tuple(found)
 
     def _moves_days(self, file: DataFileMeta) -> bool:
-        """Return whether the file may hold days that Spark's ORC reader takes for those of an older calendar."""
+        """Return whether the file may have dates that Spark's ORC reader interprets in an older calendar."""
         if not self._days or format_of(file) != "orc":
             return False
         stats = stats_view(file, self._schemas.of(file.schema_id), self._table.schema)
@@ -153,7 +153,7 @@ def _is_day(t: DataType) -> bool:
 
 
 def _holds_instants(t: DataType) -> bool:
-    """Return whether Spark's ORC reader fails over the type in a file's schema, even where the column is not read."""
+    """Return whether Spark's ORC reader fails on the type in a file's schema, even if the column is not read."""
     if isinstance(t, ArrayType | MapType | RowType):
         return any(map(_holds_instants, children(t)))
     return isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ
@@ -171,7 +171,7 @@ def _readable(t: DataType, file_format: str) -> bool:
 
 
 def has_millis(t: DataType) -> bool:
-    """Return whether a time in the column has no more than milliseconds in the files."""
+    """Return whether a timestamp of the column has milliseconds only in the files."""
     if isinstance(t, ArrayType | MapType | RowType):
         return any(map(has_millis, children(t)))
     return isinstance(t, AtomicType) and t.root in _TIMES and (t.precision or 0) <= _MILLIS

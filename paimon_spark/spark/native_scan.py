@@ -1,4 +1,4 @@
-"""What the JVM needs for a native scan: a description as JSON, groups of files, and keys that tell scans apart."""
+"""The description of a native scan for the JVM: JSON, groups of files, and keys of cached results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def native_spec(
     by_bucket: bool = False,
     together: int = FILES_TOGETHER,
 ) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
-    """Return the description of a native scan, and its files in groups, which are made as they are asked for.
+    """Return the description of a native scan, and its files in groups, which are generated lazily.
 
     Args:
         request: what is read.
         files: the files of the scan.
         filtered: whether superseded rows are left out.
-        by_bucket: whether groups have the files of one bucket each, and name it.
-        together: how many files a group has at most.
+        by_bucket: whether each group has the files of one bucket, and its number.
+        together: maximum number of files of a group.
     """
     table = request.table
     keys = table.schema.partition_keys
@@ -75,7 +75,7 @@ def _groups(
     *,
     by_bucket: bool,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the files, neighbours together for which partition columns and the `fixed` ones have the same values."""
+    """Yield the files in groups: adjacent files with equal values of the partition columns and the `fixed` ones."""
     paths = table.paths
     placed = ((s, paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
 
@@ -96,7 +96,7 @@ def _values(table: Table, columns: Sequence[str], partition: bytes) -> list[str 
 
 
 def _digest(files: NativeFiles) -> int:
-    """Return a number that other files have not."""
+    """Return a number that is unique to the files."""
     return hash((files.layout, tuple(map(_split_digest, files.splits))))
 
 
@@ -106,7 +106,7 @@ def _split_digest(split: Split) -> int:
 
 
 def superseded_rows_key(table: Table, split: Split) -> str:
-    """Return a name of the superseded rows of a split: which files, none of which ever changes, and how they merge."""
+    """Return the cache key of the superseded rows of a split: its immutable files and the rules of their merge."""
     order = merge_order(table) if table.is_primary_key_table and not split.raw else None
     rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
     files = [f.file_name for f in split.files]

@@ -1,4 +1,4 @@
-"""The progress of a CALL on the terminal of the program that the user started, if that asked for it."""
+"""The progress of a CALL on the terminal of the user's program, if the program enables it."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ SWITCH = "spark.paimon.progress"
 
 
 def progress_bar(conf: Mapping[str, str]) -> Callable[[int, int, str], None]:
-    """Return the reporter of a CALL: a bar where the session asks for it, else nothing."""
-    return reporter(_say) if _wanted(conf) else no_progress
+    """Return the reporter of a CALL: a bar if the session enables it, else nothing."""
+    return reporter(_write) if _is_enabled(conf) else no_progress
 
 
 @contextmanager
 def wiped_after_failure(conf: Mapping[str, str]) -> Iterator[None]:
-    """Remove the bar of a CALL that fails, so that its error stands on a line of its own."""
+    """Remove the bar of a CALL that fails, so that its error is on a separate line."""
     try:
         yield
     except Exception:
-        if _wanted(conf):
-            _say(wiped_line())
+        if _is_enabled(conf):
+            _write(wiped_line())
         raise
 
 
-def _wanted(conf: Mapping[str, str]) -> bool:
+def _is_enabled(conf: Mapping[str, str]) -> bool:
     return conf.get(SWITCH, "false").lower() == "true"
 
 
-def _say(text: str) -> None:
-    jvm_frames().say(text)
+def _write(text: str) -> None:
+    jvm_frames().printToTerminal(text)

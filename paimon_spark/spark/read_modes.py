@@ -1,4 +1,4 @@
-"""What a query reads, and which split is read how: by native scans or by Python workers."""
+"""The request of a query, and how each split is read: by native scans or by Python workers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 FEWEST_ROWS = 100_000
 MOST_ROWS = 500_000_000
-"""How many rows must be in the files of splits with superseded rows for a job of its own that finds them."""
+"""Minimum number of rows in splits with superseded rows for a separate job that finds these."""
 SMALL_FILE = 64 << 10
 MANY_FILES = 1_000
-"""From so many files of so few bytes on, workers read them: Spark's own reader takes several times as long to open one,
-and for larger files that does not count beside the rows, which cost less there."""
+"""From this number of files below this size, workers read them: Spark's own reader takes several times as long to open
+a file, but reads the rows of larger files faster.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class ReadRequest:
     """Whether columns are arrays, and the two rows of an update are one; with `keep_kinds`."""
     limit: int | None = None
     metadata: tuple[str, ...] = ()
-    """Which of `METADATA_COLUMNS` come after the columns."""
+    """The `METADATA_COLUMNS` that follow the columns."""
     prunes_later: bool = False
-    """Whether Spark finds out while the query runs which partitions it needs: its own scans then skip the others."""
+    """Whether Spark prunes partitions while the query runs, which only its own scans support."""
 
     @cached_property
     def read_modes(self) -> ReadModes:
@@ -49,12 +50,12 @@ class ReadRequest:
 
     @cached_property
     def native_columns(self) -> NativeColumns:
-        """Return where Spark's own reader finds the columns, looked up once for each file layout."""
+        """Return the sources of the columns for Spark's own reader, determined once for each file layout."""
         return NativeColumns(self.table, self.read_columns, rows_located=ROW_INDEX in self.metadata)
 
     @property
     def read_columns(self) -> tuple[DataField, ...]:
-        """Return the columns that are read: those needed, or one where none is, since rows must be counted."""
+        """Return the columns that are read: those needed, or one column if none is, because rows must be counted."""
         schema = self.table.schema
         keys = schema.partition_keys if PARTITION in self.metadata else ()
         names = [*self.columns, *(k for k in keys if k not in self.columns)]
@@ -74,10 +75,10 @@ def _width(field: DataField) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadModes:
-    """How each split is read: by a native scan, by one that leaves superseded rows out, or by Python workers.
+    """How each split is read: by a native scan, by one without superseded rows, or by Python workers.
 
-    Those of `small` are for workers because of how many small files they have, all others because they must be merged
-    or are not for Spark's own reader.
+    Splits in `small` are read by workers because of many small files, the others because they must be merged or Spark's
+    own reader cannot read them.
     """
 
     native: tuple[Split, ...] = ()
@@ -104,13 +105,14 @@ class _Candidate(NamedTuple):
     def leaves_rows_out(self, *, picks: bool) -> bool:
         """Return whether Spark can read the files, but some of their rows must be left out.
 
-        `picks` says whether the merged row of a key is one of its versions: otherwise leaving rows out is no merge.
+        `picks`: whether the merged row of a key is one of its versions; otherwise leaving rows out is not equivalent to
+        a merge.
         """
         return self.layouts is not None and not self.plain and not self.split.postponed and (picks or self.split.raw)
 
 
 def choose_read_modes(request: ReadRequest) -> ReadModes:
-    """Decide how each split of a read is read."""
+    """Decide how each split is read."""
     tracked = any(f in TRACKING_FIELDS for f in request.places)
     if native_access(request.table).refusal or request.keep_kinds or tracked:
         return ReadModes(workers=request.splits)
@@ -159,10 +161,9 @@ def _by_file_size(
 
 
 def _worth_finding(request: ReadRequest, candidates: Iterable[_Candidate]) -> bool:
-    """Return whether a job that only finds superseded rows pays: not for few rows, nor where its answer is large.
+    """Return whether a separate job for superseded rows is worthwhile: not for few rows, nor for a large result.
 
-    A query with a limit is better off with the rows of its first split, and a look at single keys with row groups that
-    statistics leave over.
+    A query with a limit is faster by reading its first split, and a lookup of single keys by pruning row groups.
     """
     rows = sum(c.split.file_rows for c in candidates)
     if VECTOR in request.metadata or request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:

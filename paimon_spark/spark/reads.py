@@ -41,12 +41,12 @@ _BUCKET = attrgetter("bucket")
 
 
 def read_frame(session: SparkSession, request: ReadRequest, *, by_bucket: bool = False) -> DataFrame:
-    """Return the rows of `request` as a frame without any shuffle. Columns that were needed besides may come too.
+    """Return the rows of `request` as a frame without any shuffle. Additional columns may be included.
 
     Args:
         session: the session of the statement.
         request: what is read.
-        by_bucket: whether the JVM must know the bucket of what it reads, to group tasks by bucket.
+        by_bucket: whether the JVM needs the buckets of the files, to group tasks by bucket.
     """
     read_modes = request.read_modes
     frames = [_native(session, request, files, by_bucket=by_bucket) for files in read_modes.native_files]
@@ -97,7 +97,7 @@ def _native(
 
 
 def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
-    """Return what is known of the superseded rows of `splits`, and how the rest is found."""
+    """Return the cached superseded rows of `splits`, and the frame that finds the others."""
     by_name = {superseded_rows_key(table, s): s for s in splits}
 
     def known(missing: Sequence[str]) -> dict[str, dict[str, bytes]]:

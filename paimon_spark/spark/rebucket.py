@@ -1,4 +1,4 @@
-"""Rows of files to other buckets, as a Spark job: read by Python workers, shuffled in packed batches, written in order.
+"""Rewriting of rows to other buckets, as a Spark job: one read, one shuffle of packed batches, ordered writes.
 
 Used to rescale partitions and to replay postponed files. The JVM handles packed batches, not rows.
 """

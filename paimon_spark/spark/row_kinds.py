@@ -1,4 +1,4 @@
-"""Rows that say what they are: a column of texts becomes the kinds that writers take."""
+"""Row kinds of input rows: a column of texts is converted to the kinds of the writers."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def with_row_kinds(table: Table, frame: DataFrame) -> DataFrame:
 
 def _number_of(name: str) -> Column:
     kind = f.col(quoted_name(name))
-    told = f.coalesce(f.concat(f.lit("'"), kind, f.lit("'")), f.lit("NULL"))
+    given = f.coalesce(f.concat(f.lit("'"), kind, f.lit("'")), f.lit("NULL"))
     wrong = f.concat(
         f.lit(f"[INVALID_ARGUMENT] A row has {name} = "),
-        told,
+        given,
         f.lit(", which is not the kind of a row. The kinds are +I, -U, +U and -D."),
     )
     number = f.raise_error(wrong).cast("tinyint")

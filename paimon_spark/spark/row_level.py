@@ -1,4 +1,4 @@
-"""DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one crossing into Python, one commit.
+"""DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one transfer to Python, one commit.
 
 A MERGE that rewrites files has a second job for the rows that it adds, over the same joined rows.
 """
@@ -78,7 +78,7 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
     if operation is not Operation.MERGE:
         return finish_changes(plan, _rewritten(session, plan, frame), NearRunner(session, table))
     changes = f.col(FILE_PATH).isNotNull()
-    if not rewrites_files(table, operation):  # the engine merges the other rows as the statement says
+    if not rewrites_files(table, operation):  # the merge engine has the statement's result for the other rows
         changes &= f.col(ROW_KIND) == int(RowKind.DELETE)
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:
@@ -94,9 +94,9 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
 
 
 def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
-    """Rewrite the files of changed rows, a bucket in one task; return what was done.
+    """Rewrite the files of changed rows, each bucket in one task; return the commit messages.
 
-    The end of a file's path tells its bucket. The writers find out where a row is, and sort.
+    The bucket is the end of a file's path. The writers locate and sort the rows.
     """
     depth = len(plan.table.schema.partition_keys)
     bucket = f.substring_index(f.substring_index(FILE_PATH, "/", -(depth + 2)), "/", depth + 1)
@@ -105,7 +105,7 @@ def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list
 
 
 def _change_places(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
-    """Change rows where they lie."""
+    """Change rows by their positions in files."""
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks, rewrites=False)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
@@ -113,9 +113,9 @@ def _change_places(session: SparkSession, table: Table, frame: DataFrame, operat
 
 
 def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:
-    """Bring the changes of a file together, in order if it is written anew; new rows stay where they came.
+    """Shuffle the changes of a file to one task, sorted if it is rewritten; new rows stay in their tasks.
 
-    Buckets do not tell where a file is: they may be computed by another function than ours, or have been fewer once.
+    Rows are shuffled by file, not by bucket: another bucket function or number of buckets may have been used before.
     """
     to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
     placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)

@@ -1,4 +1,4 @@
-"""Engine tasks as a Spark job: one task a payload, one Python worker each."""
+"""Engine tasks as a Spark job: one task per payload, one Python worker each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paimon_spark.spark.jvm_frames import tasks_at_once, text_frame
 
 _POLL_SECONDS = 0.05
 _NEAR_WORK = 8 << 20
-"""The work of tasks, a file 256 KB besides its bytes, that costs less in this process than a job of workers."""
+"""The work, in bytes plus 256 KB per file, up to which tasks run faster in this process than in a job of workers."""
 _T = TypeVar("_T")
 
 
@@ -32,14 +32,14 @@ class SparkRunner:
         self._session = session
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
-        """Return units of work in order, those together that share a task: a Python worker costs some 35 ms a task."""
+        """Return units of work in order, grouped by task, because a Python worker costs some 35 ms per task."""
         return group_tasks(units, work, tasks_at_once(self._session))
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-        """Run all payloads in one job and yield each answer when its task is done.
+        """Run all payloads in one job and yield each result when its task is done.
 
         Raises:
-            PaimonError: a task failed with it; the answers of the tasks that ended before are yielded first.
+            PaimonError: a task failed; the results of the tasks that ended before are yielded first.
         """
         if not payloads:
             return
@@ -67,11 +67,11 @@ class SparkRunner:
 
 
 class NearRunner:
-    """A `TaskRunner` for what follows a write: little work is done in this process, more on the executors.
+    """A `TaskRunner` for the compaction after a write: small work runs in this process, larger work on the executors.
 
     Args:
         session: the session of the statement.
-        table: the table, whose option `write.local-max-rows` may leave all work to the executors.
+        table: the table, whose option `write.local-max-rows` may assign all work to the executors.
     """
 
     def __init__(self, session: SparkSession, table: Table) -> None:
@@ -80,18 +80,18 @@ class NearRunner:
         self._little = False
 
     def group_tasks(self, units: Sequence[_T], work: Callable[[_T], int]) -> Iterable[list[_T]]:
-        """Return units of work in order, all together if they are little."""
+        """Return units of work in order, in one group if the work is small."""
         self._little = self._near and sum(map(work, units)) <= _NEAR_WORK
         return [list(units)] if self._little else self._spark.group_tasks(units, work)
 
     def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
-        """Run the payloads of the units that were grouped last."""
+        """Run the payloads of the last grouped units."""
         runner: TaskRunner = LocalRunner() if self._little else self._spark
         return runner.run(kind, payloads, description=description)
 
 
 class _Job(InheritableThread):
-    """Collects a frame beside the caller, with the caller's job group and description."""
+    """Collects a frame in a thread, with the caller's job group and description."""
 
     def __init__(self, session: SparkSession, frame: DataFrame) -> None:
         super().__init__(target=self._collect, name="paimon-tasks", daemon=True)
@@ -109,12 +109,12 @@ class _Job(InheritableThread):
             self.failure = error
 
     def cancel(self) -> None:
-        """End the job; the thread ends with it."""
+        """Cancel the job, which ends the thread."""
         self._session.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def _unseen(texts: Sequence[str], seen: set[str]) -> Iterator[str]:
-    """Yield the answers, each of which follows the number of its task, that were not yielded yet."""
+    """Yield the new results, each with the number of its task."""
     for text in texts:
         number, _, answer = text.partition(" ")
         if number not in seen:

@@ -1,4 +1,4 @@
-"""The jobs of procedures that bring rows together, in one session of Spark."""
+"""The Spark jobs of procedures that shuffle rows, in one session."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class SessionJobs:
         self._catalog = catalog
 
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
-        """Check a merge into the table called `name`, and make it ready to run."""
+        """Check a merge into the table called `name`, and prepare it."""
         return prepare_merge(self._session, self._catalog, table, name, request)
 
     @contextmanager
     def tagged(self, tag: str, title: str) -> Iterator[None]:
-        """Give the jobs of the block a tag, and a description where they have none."""
+        """Tag the jobs of the block, and describe those without a description."""
         with tagged(self._session, tag), with_description(self._session, title):
             yield
 
     def cancel(self, tag: str) -> None:
-        """End the jobs with a tag."""
+        """Cancel the jobs with a tag."""
         cancel_tagged(self._session, tag)
 
     def was_cancelled(self, error: Exception) -> bool:
-        """Return whether an error is that of a job that was ended."""
+        """Return whether an error is that of a cancelled job."""
         return was_cancelled(error)
 
     @property
     def tasks_at_once(self) -> int:
-        """Return how many tasks run at a time."""
+        """Return the number of concurrent tasks."""
         return tasks_at_once(self._session)
 
     def replay_postponed(self, plan: PostponedPlan) -> list[CommitMessage]:

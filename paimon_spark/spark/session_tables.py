@@ -1,4 +1,4 @@
-"""The tables of Spark's own catalog: what they are, and their files."""
+"""The tables of Spark's own catalog: their definitions and files."""
 
 from __future__ import annotations
 
@@ -109,6 +109,6 @@ def _format(found: Any) -> str:
 
 
 def _path(uri: str) -> str:
-    """Return a path as the engine's stores spell it: without percent encoding, and without the scheme `file`."""
+    """Return a path in the notation of the engine's stores: without percent encoding, and without the scheme `file`."""
     text = unquote(uri)
     return "/" + text.removeprefix("file:").lstrip("/") if text.startswith("file:") else text

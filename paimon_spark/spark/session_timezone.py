@@ -1,4 +1,4 @@
-"""The time zone of a session, in every spelling that Spark takes."""
+"""The time zone of a session, in every spelling that Spark accepts."""
 
 from __future__ import annotations
 
@@ -42,14 +42,13 @@ SHORT_IDS = {
     "SST": "Pacific/Guadalcanal",
     "VST": "Asia/Ho_Chi_Minh",
 }
-"""The abbreviations that Java, and with it Spark, takes for a zone: `java.time.ZoneId.SHORT_IDS`."""
+"""The abbreviations of zones that Java, and therefore Spark, accepts: `java.time.ZoneId.SHORT_IDS`."""
 
 
 def session_zone(conf: Mapping[str, str]) -> tzinfo:
     """Return the zone in which the session reads and shows times: a region such as Asia/Tokyo, or an offset.
 
-    Raises:
-        OptionError: nothing is known of such a zone.
+    Raises: OptionError: the zone is unknown.
     """
     given = conf[SESSION_ZONE].strip()
     text = SHORT_IDS.get(given, given)

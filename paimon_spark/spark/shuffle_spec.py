@@ -43,7 +43,7 @@ def hashed_fields(fields: Iterable[DataField]) -> tuple[HashedField, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ShuffleSpec:
-    """What is added to the rows of a write, and which task each row goes to."""
+    """The columns that are added to the rows of a write, and the task of each row."""
 
     columns: tuple[str, ...]
     """Names of the columns of the rows, in order."""
@@ -51,11 +51,11 @@ class ShuffleSpec:
     """The partition columns."""
     hash: HashColumn | None = None
     tasks: int | None = None
-    """How many tasks write; without a number, rows stay in the tasks that they are in."""
+    """Number of writing tasks; without it, rows stay in their tasks."""
     classes: int = 0
-    """How many assigners share the hashes of dynamic buckets; 0 for fixed buckets."""
+    """Number of assigners of dynamic buckets; 0 for fixed buckets."""
     exact: bool = False
-    """Whether so many tasks are wanted even for a handful of rows."""
+    """Whether this number of tasks is used even for few rows."""
 
     def to_json(self) -> str:
         """Return the message."""

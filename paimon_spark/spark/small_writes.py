@@ -21,7 +21,7 @@ from paimon_spark.spark.jvm_frames import small_rows
 from paimon_spark.spec.kinds import BucketMode
 
 _MOST_KEYS = 10_000
-"""So many rows of a table with cross-partition upsert are joined with the new ones in this process."""
+"""Maximum number of rows of a table with cross-partition upsert that are joined with new ones in this process."""
 
 
 def write_small(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage] | None:
@@ -49,7 +49,7 @@ def write_small(session: SparkSession, plan: WritePlan, frame: DataFrame) -> lis
 
 
 def few_batches(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[pa.RecordBatch] | None:
-    """Return the rows of `frame` if they are as few as the option `write.local-max-rows` says and cheap to find.
+    """Return the rows of `frame` if they are within the option `write.local-max-rows` and cheap to compute.
 
     Raises:
         PaimonError: the query failed.
@@ -71,7 +71,7 @@ def few_batches(session: SparkSession, plan: WritePlan, frame: DataFrame) -> lis
 
 
 def _may_be_small(plan: WritePlan) -> bool:
-    """Return whether nothing but the number of the new rows decides: not the keys to join, nor counted partitions."""
+    """Return whether only the number of new rows matters: no keys are joined, and no partitions counted."""
     options, mode = plan.table.options, plan.table.bucket_mode
     if mode is BucketMode.KEY_DYNAMIC:
         return sum(n for buckets in plan.info.bucket_rows.values() for n in buckets.values()) <= _MOST_KEYS

@@ -25,8 +25,8 @@ _CURVE = "__curve__"
 def rewrite_sorted(session: SparkSession, plan: SortPlan) -> list[CommitMessage]:
     """Write the rows of the plan's files into new files, in order, and return what was written.
 
-    Partitions stay together, so that a task writes few of them. Rows cross into Python once to be written, and once
-    before that if their order is a curve.
+    Partitions stay together, so that a task writes few of them. Rows are transferred to Python once to be written, and
+    once before that if their order is a curve.
 
     Raises:
         PaimonError: a task failed; the new files are deleted.
@@ -41,7 +41,7 @@ def rewrite_sorted(session: SparkSession, plan: SortPlan) -> list[CommitMessage]
 
 
 def _keyed(rows: DataFrame, plan: SortPlan) -> tuple[DataFrame, list[Column]]:
-    """Return the rows with what they are sorted by, and that."""
+    """Return the rows with their sort columns, and these columns."""
     if plan.order is Order.ORDER:
         return rows, [_column(name) for name in plan.columns]
     text_bytes = plan.table.options.number("zorder.var-length-contribution")

@@ -1,4 +1,4 @@
-"""A value into a column as an INSERT assigns it: what type may go where, and what is too long or too large."""
+"""Assignment of values to columns by the rules of INSERT: types, and checks of length and range."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def column_type(field: DataField) -> DataType:
 
 
 def check_assignable(given: DataType, field: DataField, what: str, table: str) -> None:
-    """Refuse a value whose type Spark's own INSERT would not store in the column.
+    """Reject a value whose type Spark's own INSERT would not store in the column.
 
     Raises:
-        ArgumentError: names `what` gives the value.
+        ArgumentError: the type does not fit; the message names `what`.
     """
     wanted = column_type(field)
     if given == wanted or can_store(given, wanted):
@@ -65,7 +65,7 @@ def is_limited(t: AtomicType) -> bool:
 
 
 def fitted(value: Column, t: AtomicType) -> Column:
-    """Return a text as a column holds it, CHAR padded and blanks at its end cut off; NULL if it is too long."""
+    """Return a text as stored: CHAR padded, trailing blanks beyond the length removed; NULL if it is too long."""
     limit = int(t.length or 0)
     short = f.rpad(value, limit, " ") if t.root is TypeRoot.CHAR else value
     cut = f.when(f.length(f.rtrim(value)) <= limit, f.substring(value, 1, limit))

@@ -23,10 +23,10 @@ _ADDS = [RowKind.INSERT.short, RowKind.UPDATE_AFTER.short]
 
 @dataclass(frozen=True, slots=True)
 class StreamColumns:
-    """The columns of a stream, and what they are read from.
+    """The columns of a stream.
 
     Attributes:
-        names: the wanted columns in their order.
+        names: the columns to read, in order.
         keep_kinds: whether the kinds of the rows are known.
         pairs: whether columns are arrays, and the two rows of an update are one.
         predicate: rows that do not match may be left out.
@@ -39,7 +39,7 @@ class StreamColumns:
 
 
 def stream_rows(session: SparkSession, table: Table, found: StreamRead, columns: StreamColumns) -> DataFrame:
-    """Return the rows of a micro-batch. Each row of a state is an insert; the deleted ones of it are left out."""
+    """Return the rows of a micro-batch. Each row of a state is an insert; deleted rows are left out."""
     frames = []
     if found.state or not found.changes:
         frame = read_frame(session, _request(found.table, found.state, columns))

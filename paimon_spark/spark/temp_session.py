@@ -1,4 +1,4 @@
-"""A session that lives as long as one procedure: views, catalogs and the current database in it are gone afterwards."""
+"""A session for one procedure, which discards views, catalogs and the current database at its end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _ResultT = TypeVar("_ResultT")
 
 
 class TemporarySession:
-    """A clone of the user's session: it sees the same views and settings, and what it changes stays inside.
+    """A clone of the user's session: it has the same views and settings, and its changes do not affect the original.
 
-    Jobs with Python workers belong on `origin`, the user's session: those of a clone may be others, which stay.
+    Jobs with Python workers run in `origin`, the user's session: a clone may start workers of its own, which would
+    remain.
     """
 
     def __init__(self, session: SparkSession, catalog: str, target: Identifier) -> None:
@@ -38,7 +39,7 @@ class TemporarySession:
         self.spark.sql(f"USE {_dotted(self._target)}")
 
     def close(self) -> None:
-        """Let the session go now, not only when nothing holds this any more."""
+        """Drop the session now, not only when this object is collected."""
         self._let_go()
 
     def table(self, name: Sequence[str], parameter: str) -> DataFrame:
@@ -57,7 +58,7 @@ class TemporarySession:
             ) from e
 
     def name_target(self, target: DataFrame, alias: str) -> None:
-        """Make the target known as a view called `alias`.
+        """Register the target as a view called `alias`.
 
         Raises:
             ArgumentError: something is called so already.
@@ -74,10 +75,10 @@ class TemporarySession:
             ) from e
 
     def run_source_sqls(self, text: str) -> None:
-        """Run statements that prepare the source, in order.
+        """Run the statements that prepare the source, in order.
 
         Raises:
-            ArgumentError: one of them is of a kind that may not run, or fails.
+            ArgumentError: one of them is not allowed, or fails.
         """
         for statement in parse_source_sqls(text):
             try:
@@ -109,7 +110,7 @@ class TemporarySession:
                 self.spark.conf.set(f"{key}.{name}", value)
 
     def under_ansi(self, build: Callable[[], _ResultT]) -> _ResultT:
-        """Return what `build` makes while casts are those of an INSERT: a value that does not fit is an error."""
+        """Return the result of `build` with the casts of an INSERT, by which a value that does not fit is an error."""
         jvm: Any = self.spark._jvm
         sessions = jvm.org.apache.spark.sql.classic.SparkSession
         active, before = sessions.getActiveSession(), self.spark.conf.get(_ANSI, None)

@@ -1,4 +1,4 @@
-"""Spark's types as JSON against the table format's types, and Arrow batches for Spark.
+"""Conversion between Spark's types (as JSON) and the table format's types, and Arrow batches for Spark.
 
 (docs/spec/storage.md, section 2.1)
 """
@@ -66,9 +66,9 @@ _TO_SPARK = {
 _SIZED = re.compile(r"^(decimal|char|varchar)\((\d+)(?:,\s*(-?\d+))?\)$")
 MAX_VARCHAR = 2147483647
 _COLLATIONS = "__COLLATIONS"
-"""Where Spark's JSON keeps the collations of a field; the type itself is a plain string there."""
+"""The key of a field's collations in Spark's JSON; the type itself is a plain string there."""
 _DEFAULT_COLLATION = " collate UTF8_BINARY"
-"""What Spark from 4.2 on adds to STRING where this collation, the default, is written out."""
+"""The suffix that Spark from 4.2 on adds to STRING for an explicit default collation."""
 
 
 def type_from_spark(value: Any, *, nullable: bool = True) -> DataType:
@@ -200,7 +200,7 @@ def variant_types(fields: Sequence[DataField]) -> dict[str, pa.DataType]:
 
 
 def arrow_for_spark(t: pa.DataType) -> pa.DataType:
-    """Return the Arrow type that Spark reads without change where it cannot read `t`."""
+    """Return an Arrow type that Spark can read for `t`, with the same values."""
     if pa.types.is_time(t):
         return pa.int32()
     if pa.types.is_timestamp(t):

@@ -1,4 +1,4 @@
-"""Single values as the JVM sends and takes them: Spark's internal value as text."""
+"""Single values in messages from and to the JVM: Spark's internal values as text."""
 
 from __future__ import annotations
 

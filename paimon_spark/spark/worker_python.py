@@ -1,4 +1,4 @@
-"""Which Python the workers of this session run."""
+"""The Python of the workers of this session."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _VARIABLE = "PYSPARK_PYTHON"
 def worker_python(context: Any, engine: str, environ: Mapping[str, str]) -> str:
     """Return the program that starts Python workers.
 
-    On this machine that is the Python of the engine, which surely has what is needed. The machines of a cluster may
-    have theirs elsewhere, or unpack one that was shipped, as Spark is told for all Python workers.
+    On this machine that is the Python of the engine, which has all dependencies. Machines of a cluster may have it
+    elsewhere, or unpack a shipped one, by Spark's settings for Python workers.
 
     Args:
-        context: the SparkContext, or what answers for its master and settings.
+        context: the SparkContext, or an object with its master and settings.
         engine: the Python of the engine.
         environ: the environment in which Spark started the engine.
     """

@@ -1,4 +1,4 @@
-"""One INSERT as a Spark job: bucket column, one shuffle, one crossing into Python writers, one commit."""
+"""One INSERT as a Spark job: bucket column, one shuffle, one transfer to Python writers, one commit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 
 _ROUTE = "_route_"
-"""The bucket of a row as far as the shuffle counts; the writer finds it by the number of buckets of the partition."""
+"""The bucket of a row for the shuffle only; the writer computes it from the number of buckets of the partition."""
 
 
 def write_frame(
@@ -68,7 +68,7 @@ def write_frame(
 ) -> WriteResult:
     """Write the rows of `frame`, whose columns are the table's in order, and commit them.
 
-    Rows of one bucket are written in the order of `order`, if it is given, else as they come.
+    Rows of one bucket are written in the order of `order`, if given, else in arrival order.
 
     Raises:
         PaimonError: the write failed; the table is as it was and the new files are deleted.
@@ -81,7 +81,7 @@ def write_frame(
 def write_checked(
     session: SparkSession, table: Table, frame: DataFrame, check: Callable[[Sequence[CommitMessage]], None]
 ) -> WriteResult:
-    """Append the rows of `frame` as `write_frame` does; `check` is given what was written, and may refuse the commit.
+    """Append the rows of `frame`; `check` is called with the commit messages and may reject the commit.
 
     Raises:
         PaimonError: the write failed or was refused; the table is as it was and the new files are deleted.
@@ -95,13 +95,13 @@ def write_checked(
 def written(
     session: SparkSession, plan: WritePlan, frame: DataFrame, order: Column | None = None
 ) -> tuple[WritePlan, list[CommitMessage]]:
-    """Write the rows of `frame`; return the plan, completed by what was found out on the way, and what was written."""
+    """Write the rows of `frame`; return the completed plan and the commit messages."""
     small = write_small(session, plan, frame) if order is None else None
     if small is not None:
         return plan, small
     mode, write = plan.table.bucket_mode, writer
     if order is None and merges_locally(plan.table) and not few_rows(frame):
-        frame, write = _merged_locally(plan.table, frame), rewriter  # their defaults are filled, and they have kinds
+        frame, write = _merged_locally(plan.table, frame), rewriter  # their defaults are filled in, and they have kinds
     if mode is BucketMode.KEY_DYNAMIC:
         return plan, run_writers(session, plan, keyed_rows(session, plan, frame, order), keyed_writer)
     if mode is BucketMode.POSTPONE and plan.info.postpone_user is None:
@@ -111,7 +111,7 @@ def written(
 
 
 def _merged_locally(table: Table, frame: DataFrame) -> DataFrame:
-    """Return the rows of each task merged by key: one more crossing into Python, and fewer rows to shuffle."""
+    """Return the rows of each task merged by key: one more transfer to Python, but fewer rows to shuffle."""
     rows = StructType.fromJson(plain_struct((*table.schema.fields, ROW_KIND_FIELD)))
     return map_in_arrow(arrow_batches(frame), local_merger(table), rows)
 
@@ -158,7 +158,7 @@ def _plan(
 
 
 def write_tasks(session: SparkSession, table: Table) -> int:
-    """Return how many writers a statement has: as many as `sink.parallelism` says, else one for each core."""
+    """Return the number of writers of a statement: `sink.parallelism`, else one for each core."""
     return _asked_tasks(table) or tasks_at_once(session)
 
 
@@ -180,13 +180,13 @@ def _estimated_bytes(frame: DataFrame) -> int:
 def run_writers(
     session: SparkSession, plan: WritePlan, frame: DataFrame, function: Callable[[Table, WriterRestoreState], Any]
 ) -> list[CommitMessage]:
-    """Run one writer a task over the rows of `frame`; return what all of them did.
+    """Run one writer per task over the rows of `frame`; return all commit messages.
 
     Args:
-        session: where to run.
+        session: the Spark session.
         plan: the statement.
-        frame: rows as the writers take them, packed.
-        function: makes the function of the tasks: `worker.writer` or `worker.copy_on_write_rewriter`.
+        frame: rows for the writers, packed.
+        function: returns the function of the tasks: `worker.writer` or `worker.copy_on_write_rewriter`.
 
     Raises:
         PaimonError: a task failed; the files of the others are deleted.
@@ -203,9 +203,9 @@ def run_writers(
 
 
 def shuffle_spec(session: SparkSession, plan: WritePlan, *, ordered: bool = False) -> ShuffleSpec:
-    """Return what the JVM has to add to the rows and how it has to shuffle them.
+    """Return the columns that the JVM adds to the rows, and how it shuffles them.
 
-    With `ordered`, rows of one key must be in one task also if their bucket is not decided yet.
+    With `ordered`, rows of one key must be in one task even if their bucket is not decided yet.
     """
     table = plan.table
     mode = table.bucket_mode

@@ -1,1 +1,1 @@
-"""What the bytes mean: pure values, no I/O."""
+"""The table format as pure values, without I/O."""

@@ -1,6 +1,6 @@
 """Options of merge engines: aggregate functions of columns and sequence groups (docs/spec/semantics.md, sections 4, 5).
 
-What the options say, checked against the columns; `core.merge.aggregates` has the functions themselves.
+The options are checked against the columns; `core.merge.aggregates` has the functions themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AGGREGATION_REMOVE_ON_DELETE = "aggregation.remove-record-on-delete"
 
 
 class AggregateName(StrEnum):
-    """Names of aggregate functions, as the option writes them."""
+    """Names of aggregate functions, as in the options."""
 
     SUM = "sum"
     PRODUCT = "product"
@@ -56,7 +56,7 @@ class AggregateName(StrEnum):
 
     @property
     def retractable(self) -> bool:
-        """Return whether the function can take back ``-U`` and ``-D`` rows."""
+        """Return whether the function can retract ``-U`` and ``-D`` rows."""
         return self in _RETRACTABLE
 
 
@@ -183,7 +183,7 @@ def _check_group_column(option: str, name: str, names: Sequence[str], key: Seque
 def aggregate_options(
     options: CoreOptions, field: DataField, default: AggregateName | None = None
 ) -> AggregateOptions | None:
-    """Return the aggregate function that the options give a column, its own or that of all, else `default`.
+    """Return the aggregate function of a column by its own option or that for all columns, else `default`.
 
     Raises:
         OptionError: the function is unknown, does not take the column's type, or one of its options is wrong.

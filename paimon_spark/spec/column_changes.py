@@ -55,7 +55,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """Drop a column; with `if_exists`, one that does not exist is left out."""
+    """Drop a column; with `if_exists`, a missing column is not an error."""
 
     column: Path
     if_exists: bool = False
@@ -200,7 +200,7 @@ def _drop(schema: TableSchema, change: DropColumn) -> TableSchema:
 
 
 def check_droppable(schema: TableSchema, column: Path) -> None:
-    """Reject that a column or member is dropped on which keys or options depend.
+    """Reject the drop of a column or member that keys or options depend on.
 
     Raises:
         UsageError: it is a key, or an option names it.
@@ -255,7 +255,7 @@ def _update(schema: TableSchema, change: _Update) -> Callable[[Fields, str], Fie
 
 
 def _default(change: UpdateColumnDefault, t: DataType) -> str | None:
-    """Return the default to store: none for NULL, which is what a column has without one."""
+    """Return the default to store: none for NULL, the value of columns without a default."""
     if change.default is None or is_null_default(change.default):
         return None
     if len(change.column) > 1:
@@ -268,7 +268,7 @@ def _default(change: UpdateColumnDefault, t: DataType) -> str | None:
 
 
 def check_retypable(schema: TableSchema, name: str) -> None:
-    """Reject another type for a column whose stored values determine where rows are.
+    """Reject a change of type of a column that determines the location of rows.
 
     Raises:
         UsageError: the column is a partition column, or part of the primary key or the bucket key.

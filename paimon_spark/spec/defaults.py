@@ -1,6 +1,6 @@
 """Default values of columns, which a schema stores as text (docs/spec/semantics.md, H4).
 
-The text is what SQL has after DEFAULT: a number, ``true``, a quoted text, ``NULL``, or ``ARRAY(…)``, ``MAP(…)`` and
+The text is that after DEFAULT in SQL: a number, ``true``, a quoted text, ``NULL``, or ``ARRAY(…)``, ``MAP(…)`` and
 ``STRUCT(…)`` of these. Other engines also write texts without quotes, and ``[…]`` and ``{…}``.
 """
 
@@ -34,7 +34,7 @@ def is_null_default(text: str) -> bool:
 
 
 def check_default(text: str, t: DataType) -> None:
-    """Reject a default that SQL and writers of the format would take for different values.
+    """Reject a default that SQL and writers of the format would interpret differently.
 
     Raises:
         ArgumentError: it is no literal of the type.

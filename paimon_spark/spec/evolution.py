@@ -131,7 +131,7 @@ def new_schema(
 
 
 def _created(f: DataField) -> DataField:
-    """Return a column of a new table; a default NULL is none."""
+    """Return a column of a new table; a default NULL is dropped."""
     return replace(f, default_value=None) if f.default_value and is_null_default(f.default_value) else f
 
 

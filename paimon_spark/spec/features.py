@@ -124,7 +124,7 @@ def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppor
         if not schema.primary_keys or options.local_merge_buffer_size is None:
             return
         obstacle = local_merge_obstacle(schema, options)
-    except OptionError:  # told when the options are set, or the table is written
+    except OptionError:  # reported when the options are set, or the table is written
         return
     if obstacle is not None:
         option = _option("local-merge-buffer-size", options)
@@ -250,7 +250,7 @@ def _format_options(options: CoreOptions) -> Iterator[tuple[str, str]]:
 
 
 def _blob(f: DataField, schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
-    """Yield what prevents the use of a BLOB column: it is not in BLOB files of its own, or not alone."""
+    """Yield the features that prevent the use of a BLOB column."""
     hint = "Read the other columns only."
     if not isinstance(f.type, AtomicType):
         yield Unsupported(f"the column '{f.name}' of type BLOB inside another type", hint, Use.READ, f.name)

@@ -1,4 +1,4 @@
-"""File indexes as options say: which kinds on which columns, with which settings (docs/spec/semantics.md, R16).
+"""File indexes by the options: their kinds, columns and settings (docs/spec/semantics.md, R16).
 
 ``file-index.<kind>.columns`` lists columns, or keys of a map column as ``column[key]``;
 ``file-index.<kind>.<column>.<setting>`` sets one of them up.
@@ -89,7 +89,7 @@ def supports(kind: IndexKind, t: DataType) -> bool:
 
 
 def index_specs(options: Mapping[str, str]) -> tuple[IndexSpec, ...]:
-    """Return the indexes that options ask for, each once, in the order of the kinds and of their columns.
+    """Return the indexes that the options specify, each once, in the order of the kinds and of their columns.
 
     Raises:
         OptionError: an option names no kind, no column, a column without an index, or has an invalid value.

@@ -89,7 +89,7 @@ class ChangelogProducer(StrEnum):
 
 
 class ChangeSource(StrEnum):
-    """From which files changes between two snapshots are read."""
+    """The files that changes between two snapshots are read from."""
 
     AUTO = "auto"
     DELTA = "delta"

@@ -18,7 +18,7 @@ EMPTY_ROW = bytes(12)
 
 @dataclass(frozen=True, slots=True)
 class ForeignColumn:
-    """A column of a metadata record that this release does not know; written back unchanged.
+    """A column of a metadata record that is unknown to this release; written back unchanged.
 
     `path` is the column's name, preceded by the record that contains it if that is nested: ``_FILE._NEW``.
     `avro_type` is the type's Avro JSON.

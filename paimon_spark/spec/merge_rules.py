@@ -1,4 +1,4 @@
-"""What the options of a merge engine must keep to, and which rows and statements the engine takes.
+"""Rules of the options of merge engines, and the rows and statements that an engine accepts.
 
 (docs/spec/semantics.md, sections 4 and 18)
 """
@@ -52,10 +52,10 @@ def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tup
 
 
 def check_merge_options(schema: TableSchema, options: CoreOptions) -> None:
-    """Refuse options of the merge engine that are wrong or contradict each other.
+    """Reject options of the merge engine that are invalid or contradict each other.
 
     Raises:
-        OptionError: names the options.
+        OptionError: an option is invalid, or two contradict each other.
     """
     if options.merge_engine is MergeEngine.AGGREGATION:
         if options.removes_record_on_delete and options.ignore_delete:
@@ -112,14 +112,14 @@ one of them because the result of some rows has the sequence of the last of them
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What a table has that does not go with an option, and why."""
+    """A property of a table that is incompatible with an option, and the reason."""
 
     what: str
     why: str
 
 
 def local_merge_obstacle(schema: TableSchema, options: CoreOptions) -> Obstacle | None:
-    """Return what keeps the rows of a key from being merged in parts before they are shuffled; None if nothing does.
+    """Return the reason why rows of a key cannot be merged before they are shuffled; None if they can.
 
     (docs/spec/semantics.md, W20)
 
@@ -149,7 +149,7 @@ def local_merge_obstacle(schema: TableSchema, options: CoreOptions) -> Obstacle 
 
 
 def check_time_members(before: TableSchema, after: TableSchema) -> None:
-    """Refuse a change of columns that gives a ``merge_map_with_keytime`` column another time member.
+    """Reject a change of columns that changes the time member of a ``merge_map_with_keytime`` column.
 
     The time is the last member of the map's rows unless an option names it.
 
@@ -158,7 +158,7 @@ def check_time_members(before: TableSchema, after: TableSchema) -> None:
     """
     try:
         old = _time_members(before)
-    except OptionError:  # written by another engine; the change may mend it
+    except OptionError:  # written by another engine; the change may correct it
         return
     new = _time_members(after)
     for column, time in new.items():
@@ -193,7 +193,7 @@ def _contradiction(one: str, other: str) -> OptionError:
 
 @dataclass(frozen=True, slots=True)
 class RefusedKind:
-    """A row kind that cannot be merged: what does not take it, and what to do about it."""
+    """A row kind that cannot be merged: the cause and the remedy."""
 
     kind: RowKind
     who: str
@@ -234,7 +234,7 @@ def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, Re
 def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> bool:
     """Return whether a DELETE, UPDATE or MERGE rewrites the files of the rows that it changes.
 
-    It does if the merge engine has no row to write that does what the statement says.
+    It does if no row to merge has the effect of the statement.
 
     Raises:
         OptionError: an option of the merge engine is wrong.
@@ -255,10 +255,10 @@ def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operatio
 
 
 def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
-    """Refuse to write the rows of a DELETE, UPDATE or MERGE with their kinds if the engine would merge them otherwise.
+    """Reject writing the rows of a DELETE, UPDATE or MERGE with their kinds if the engine would merge them differently.
 
     Raises:
-        UnsupportedError: names the engine and the statement to use instead.
+        UnsupportedError: the engine does not support the statement.
     """
     if rewrites_rows(schema, options, operation):
         raise UnsupportedError(

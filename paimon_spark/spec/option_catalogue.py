@@ -108,7 +108,7 @@ def check_key(key: str) -> Option | None:
     """Return the option of `key`, or None for a property that is not Paimon's.
 
     Raises:
-        OptionError: the key is evidently meant for Paimon, but there is no such option.
+        OptionError: the key resembles one of Paimon's, but there is no such option.
     """
     option = find_option(key)
     if option is not None or key in SPARK_PROPERTIES:

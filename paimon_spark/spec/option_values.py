@@ -31,7 +31,7 @@ class OptionValues:
         return option.default
 
     def raw(self, key: str) -> str | None:
-        """Return the text of an option with its spaces, or None where it is not set."""
+        """Return the text of an option with its spaces, or None if it is not set."""
         return self.values.get(key)
 
     def is_set(self, key: str) -> bool:

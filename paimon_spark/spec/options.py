@@ -1,7 +1,7 @@
 """Typed access to the options of a table.
 
-Options are kept as text; each property parses its option on access. `spec.option_catalogue` lists the options, and
-`spec.support` says which of them are honoured.
+Options are kept as text; each property parses its option on access. `spec.option_catalogue` lists the options,
+`spec.support` those that are honoured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CoreOptions(OptionValues):
 
     @property
     def bucket_key(self) -> tuple[str, ...]:
-        """Return the columns whose hash chooses the bucket; empty if not set."""
+        """Return the columns whose hash determines the bucket; empty if not set."""
         return self.names("bucket-key")
 
     @property
@@ -98,7 +98,7 @@ class CoreOptions(OptionValues):
 
     @property
     def cross_partition_index_ttl_ms(self) -> int | None:
-        """Return the age of files whose keys a cross-partition upsert forgets, in milliseconds."""
+        """Return the age of files whose keys a cross-partition upsert ignores, in milliseconds."""
         return self.duration_ms_or_none("cross-partition-upsert.index-ttl")
 
     # ---- merging
@@ -120,7 +120,7 @@ class CoreOptions(OptionValues):
 
     @property
     def changelog_row_deduplicate_ignore_fields(self) -> tuple[str, ...]:
-        """Return the columns in which a difference is no update."""
+        """Return the columns whose changes do not count as updates."""
         return self.names("changelog-producer.row-deduplicate-ignore-fields")
 
     @property
@@ -130,7 +130,7 @@ class CoreOptions(OptionValues):
 
     @property
     def full_compaction_delta_commits(self) -> int | None:
-        """Return after how many commits a full compaction runs; None for no such rule."""
+        """Return the number of commits between full compactions; None for no such rule."""
         return self.number_or_none("full-compaction.delta-commits")
 
     @property
@@ -286,7 +286,7 @@ class CoreOptions(OptionValues):
 
     @property
     def local_read_bytes(self) -> int:
-        """Return how many bytes of data files a query may read without a job; 0 for none."""
+        """Return the maximum bytes of data files that a query reads without a job; 0 for none."""
         return self.memory("read.local-max-bytes")
 
     @property
@@ -298,7 +298,7 @@ class CoreOptions(OptionValues):
 
     @property
     def write_local_max_rows(self) -> int:
-        """Return how many rows of a statement the engine writes itself, without workers."""
+        """Return the maximum number of rows that the engine writes itself, without workers."""
         return self.number("write.local-max-rows")
 
     @property
@@ -375,7 +375,7 @@ class CoreOptions(OptionValues):
 
     @property
     def compaction_offpeak_ratio(self) -> int:
-        """Return what is added to the size ratio during off-peak hours."""
+        """Return the increment of the size ratio during off-peak hours."""
         return self.number("compaction.offpeak-ratio")
 
     @property
@@ -447,7 +447,7 @@ class CoreOptions(OptionValues):
 
     @property
     def marks_deletes(self) -> bool:
-        """Return whether statements that only delete mark rows of primary-key tables, if both ways are equal."""
+        """Return whether a DELETE of a primary-key table writes deletion vectors where that has the same result."""
         return self.flag("deletion-vectors.mark-deletes")
 
     # ---- metadata and commits

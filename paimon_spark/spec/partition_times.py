@@ -1,4 +1,4 @@
-"""The time that the values of a partition stand for (docs/spec/semantics.md, E6)."""
+"""The time of the values of a partition (docs/spec/semantics.md, E6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 31
 
 
 def partition_time(values: Sequence[tuple[str, str | None]], options: CoreOptions) -> datetime | None:
-    """Return the time of a partition, without a zone; None if its values stand for none.
+    """Return the time of a partition, without a zone; None if its values cannot be parsed as a time.
 
     Args:
         values: the partition columns with their values as text, in order.

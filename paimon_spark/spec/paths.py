@@ -285,11 +285,11 @@ class TablePaths:
     # ---- names of new files: each has its own random part
 
     def new_data_file(self, file_format: str, compression: str | None = None) -> str:
-        """Return a name for a data file; `compression` is included if the table's options say so."""
+        """Return a name for a data file; `compression` is included if an option of the table is set."""
         return self._new_file(self._options.data_file_prefix, file_format, compression)
 
     def new_changelog_file(self, file_format: str, compression: str | None = None) -> str:
-        """Return a name for a changelog file; `compression` is included if the table's options say so."""
+        """Return a name for a changelog file; `compression` is included if an option of the table is set."""
         return self._new_file(self._options.changelog_file_prefix, file_format, compression)
 
     def _new_file(self, prefix: str, file_format: str, compression: str | None) -> str:

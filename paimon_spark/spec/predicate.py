@@ -28,7 +28,7 @@ MAX_COMBINATIONS = 1000
 class Comparison:
     """`column` `op` `value`.
 
-    ``<=>`` is null-safe equality; ``is`` also tells 0.0 from -0.0, which are two partitions.
+    ``<=>`` is null-safe equality; ``is`` also distinguishes 0.0 from -0.0, which are two partitions.
     """
 
     op: Operator

@@ -55,7 +55,7 @@ def _unescape(m: re.Match[str]) -> str:
         code = int(m["u4"] or m["u8"], 16)
         if code > sys.maxunicode:
             raise SqlSyntaxError(
-                f"The escape {m.group()} does not stand for a character.", hint="The last one is \\U0010FFFF."
+                f"The escape {m.group()} is not that of a character.", hint="The last one is \\U0010FFFF."
             )
         return chr(code)
     if m["octal"]:

@@ -43,7 +43,7 @@ _STATED = {
     TypeRoot.TIMESTAMP: AtomicType(TypeRoot.TIMESTAMP, precision=6),
     TypeRoot.TIMESTAMP_LTZ: AtomicType(TypeRoot.TIMESTAMP_LTZ, precision=6),
 }
-"""The types that a statement has for types that SQL cannot spell."""
+"""The types in SQL statements for types without a name in SQL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -425,7 +425,7 @@ class _Array:
 
 
 def _claimed(slot: _Slot, raw: Sequence[Any]) -> int:
-    """Return how many bytes the elements of an array claim to have outside of their slots."""
+    """Return the declared size of the elements of an array outside of their slots."""
     if slot.code == "8s":
         return sum(_PAIR.unpack(v)[0] for v in raw if not v[7] & 0x80)
     return sum(v & 0xFFFFFFFF for v in raw) if slot.code == "Q" and not slot.reserve else 0

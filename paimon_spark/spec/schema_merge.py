@@ -1,4 +1,4 @@
-"""The changes by which a table takes rows of another schema."""
+"""The changes of a table's schema for writing rows of another schema."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _DIGITS = {TypeRoot.TINYINT: 3, TypeRoot.SMALLINT: 5, TypeRoot.INT: 10, TypeRoot
 
 @dataclass(frozen=True, slots=True)
 class MergeRules:
-    """What may change besides new columns: types that get wider, and types whose values may be lost."""
+    """The allowed changes besides new columns: wider types, and types that may lose values."""
 
     widens: bool = False
     loses: bool = False
 
 
 def merging_changes(schema: TableSchema, given: Sequence[DataField], rules: MergeRules) -> list[ColumnChange]:
-    """Return the changes of columns after which the table takes rows with the columns of `given`, matched by name.
+    """Return the changes of columns for writing rows with the columns of `given`, matched by name.
 
-    A column that the rows lack stays, and so does a type that may not change: values are cast to it. Columns of keys
+    A column that the rows lack is kept, and so is a type that may not change: values are cast to it. Columns of keys
     keep their types.
     """
     keys = {*schema.partition_keys, *schema.primary_keys, *(CoreOptions(schema.options).bucket_key or ())}
@@ -79,7 +79,7 @@ def _retypes(old: DataType, new: DataType, rules: MergeRules) -> bool:
 
 
 def _is_wider(old: AtomicType, new: AtomicType) -> bool:
-    """Return whether every value of a type is one of another type."""
+    """Return whether every value of a type is a value of another type."""
     if new.root is old.root or {old.root, new.root} <= _TEXTS:
         sizes = [(t.length, t.precision) for t in (old, new)]
         return new.root not in _SHORT and all((n or 0) >= (o or 0) for o, n in zip(*sizes, strict=True))

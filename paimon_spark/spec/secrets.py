@@ -1,4 +1,4 @@
-"""Which options hold secrets, whose values are shown nowhere."""
+"""Options with secret values, which are always redacted."""
 
 HIDDEN_KEYS = (
     r"(?i)secret|password|token|credential|authorization|\.sas\.|(access|private|encryption|account|shared|api).?key"

@@ -116,7 +116,9 @@ def key_stats_view(
 
 
 _Place = tuple[int, DataType, bool]
-"""Position in the statistics rows, type of the column in the file, whether its bounds hold for the table's type."""
+"""Position in the statistics rows, type of the column in the file, whether its bounds are valid for the table's
+type.
+"""
 _ABSENT = -1
 
 

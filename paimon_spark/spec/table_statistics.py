@@ -1,4 +1,4 @@
-"""Statistics files: what ANALYZE TABLE has found out (docs/spec/storage.md, section 15)."""
+"""Statistics files of ANALYZE TABLE (docs/spec/storage.md, section 15)."""
 
 from __future__ import annotations
 

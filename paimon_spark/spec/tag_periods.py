@@ -46,7 +46,7 @@ def tag_name(time: datetime, options: CoreOptions) -> str:
 
 
 def tag_time(name: str, options: CoreOptions) -> datetime | None:
-    """Return the time that the name of an automatic tag stands for, or None for the name of another tag."""
+    """Return the time in the name of an automatic tag, or None for the name of another tag."""
     pattern = _pattern(options)
     daily = pattern != _MINUTE and options.word("tag.creation-period") == "daily"
     found = re.fullmatch(pattern, name.split(" ")[0] if daily else name, re.ASCII)

@@ -20,7 +20,8 @@ class View:
     Args:
         query: its text.
         columns: the columns as Spark's JSON.
-        context: how Spark resolves the query: current catalog and database, settings, names of the query's columns.
+        context: the context of the query's resolution: current catalog and database, settings, names of the query's
+            columns.
         properties: those of the user.
         comment: the comment of the view.
         version: the version of this layout.

@@ -44,7 +44,7 @@ _FORMS = (
 
 
 class OnError(StrEnum):
-    """What a row that cannot be loaded means: the end of the statement, a row less, or a file less."""
+    """The effect of a row that cannot be loaded: fail the statement, skip the row, or skip the file."""
 
     ABORT_STATEMENT = "ABORT_STATEMENT"
     CONTINUE = "CONTINUE"
@@ -190,8 +190,8 @@ def _file_format(cursor: Cursor, known: Mapping[str, Sequence[str]]) -> FileForm
         cursor.accept(",")
     kind = options.pop("TYPE", "")
     if not isinstance(kind, str) or kind.upper() not in FORMATS:
-        told = f"The TYPE {kind} of FILE_FORMAT is unknown." if kind else "FILE_FORMAT has no TYPE."
-        raise OptionError(told, hint=f"Write TYPE = {' or TYPE = '.join(FORMATS)}.")
+        problem = f"The TYPE {kind} of FILE_FORMAT is unknown." if kind else "FILE_FORMAT has no TYPE."
+        raise OptionError(problem, hint=f"Write TYPE = {' or TYPE = '.join(FORMATS)}.")
     allowed = known[kind.upper()]
     for name in options:
         if name not in allowed:

@@ -37,7 +37,7 @@ class _Token:
 
 
 class _Words(Spark):
-    """Spark's dialect with the words behind SHOW and EXECUTE as tokens, too."""
+    """Spark's dialect with the words after SHOW and EXECUTE as tokens, too."""
 
     class Tokenizer(Spark.Tokenizer):
         """A tokenizer without commands of opaque text."""
@@ -49,7 +49,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     """Yield the tokens of `text`; the tokenizer's keywords of several words as their words."""
     behind = 0
     for token in _Words().tokenize(text):
-        if token.start < behind:  # the type that a suffix such as the L of 5L stands for
+        if token.start < behind:  # the type of a suffix such as the L of 5L
             continue
         behind = token.end + 1
         source = text[token.start : token.end + 1]
@@ -67,7 +67,7 @@ class Cursor:
 
         Args:
             text: the statement; semicolons may follow it.
-            hint: what errors say on how to write it.
+            hint: the hint of errors.
 
         Raises:
             SqlSyntaxError: a quote or a comment is not closed.
@@ -88,7 +88,7 @@ class Cursor:
         return self._at >= len(self._tokens)
 
     def peek(self, ahead: int = 0) -> str:
-        """Return the text of a token in upper case, or the empty string behind the last and for quoted text."""
+        """Return the text of a token in upper case, or the empty string after the last one and for quoted text."""
         at = self._at + ahead
         if at >= len(self._tokens) or self._tokens[at].is_string or self._tokens[at].source.startswith("`"):
             return ""
@@ -106,7 +106,7 @@ class Cursor:
         return source.startswith("`") or _NAME.fullmatch(source) is not None
 
     def holds(self, *words: str) -> bool:
-        """Return whether `words` occur somewhere behind here, outside parentheses."""
+        """Return whether `words` occur later, outside parentheses."""
         depth, found = 0, False
         for i in range(len(self._tokens) - self._at):
             if depth == 0 and all(self.peek(i + n) == word for n, word in enumerate(words)):

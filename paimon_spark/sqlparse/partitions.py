@@ -84,7 +84,7 @@ def _test(column: str, pair: Pair, schema: TableSchema, zone: tzinfo, parameter:
 
 
 def partition_spec(values: Sequence[Any], schema: TableSchema, *, zone: tzinfo = UTC) -> str:
-    """Return the specification that `each_partition` reads as the partition with these values, all of its columns."""
+    """Return the specification from which `each_partition` parses the partition with these values of all columns."""
     default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
     pairs = zip(schema.partition_fields, values, strict=True)
     return ",".join(f"{f.name}={default if v is None else _spelt(v, f.type, default, zone)}" for f, v in pairs)

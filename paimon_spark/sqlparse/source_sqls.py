@@ -20,7 +20,7 @@ _CATALOG = re.compile(
     r"^CREATE CATALOG (?P<safe>IF NOT EXISTS )?`?(?P<name>\w+)`?(?: COMMENT \S+)? ?WITH ?\((?P<options>.*)\)$",
     re.IGNORECASE | re.DOTALL,
 )
-_RULE = "Only CREATE TEMPORARY VIEW … AS, USE and CREATE CATALOG … WITH (…) may stand there."
+_RULE = "Only CREATE TEMPORARY VIEW … AS, USE and CREATE CATALOG … WITH (…) are allowed there."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Parsing of statements over tags: ``ALTER TABLE t CREATE TAG …`` and its relatives, and ``SHOW TAGS t``."""
+"""Parsing of tag statements: ``ALTER TABLE t CREATE TAG …`` and the like, and ``SHOW TAGS t``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORMS = (
 
 
 class TagAction(StrEnum):
-    """What a statement does."""
+    """The kind of a statement."""
 
     CREATE = "create"
     REPLACE = "replace"
@@ -36,7 +36,7 @@ class TagAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TagStatement:
-    """A statement over tags.
+    """A tag statement.
 
     Attributes:
         action: what it does.
@@ -60,7 +60,7 @@ class TagStatement:
 
 
 def is_tag_statement(text: str) -> bool:
-    """Return whether `text` is a statement over tags, by its first words."""
+    """Return whether `text` is a tag statement, by its first words."""
     if not _MAYBE.search(text):
         return False
     words = [_word(p) for p in pieces(text) if p.kind not in (PieceKind.BLANK, PieceKind.COMMENT)]
@@ -74,7 +74,7 @@ def _word(piece: Piece) -> str:
 
 
 def parse_tag_statement(text: str) -> TagStatement:
-    """Parse a statement over tags; a trailing ``;`` and comments are allowed.
+    """Parse a tag statement; a trailing ``;`` and comments are allowed.
 
     Raises:
         SqlSyntaxError: it does not parse; the message has line and column.

@@ -1,4 +1,4 @@
-"""Random histories whose operations fail, crash or meet another commit halfway, compared with the model after each."""
+"""Random histories whose operations fail, crash or race with another commit, compared with the model after each."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from paimon_spark.testing.scenarios import KINDS, NAME, Row, Rows, in_order, ope
 
 MODES = tuple(m for m in Mode if m not in (Mode.SLOW, Mode.CRASH_BEFORE))
 _FURTHEST = 60
-"""The last operation of the store that fails, counted from the begin of a step; most steps have fewer."""
+"""The last operation of the store that fails, counted from the start of a step; most steps have fewer."""
 _APART = 1000
-"""Keys of the commits that come between are from here on: no other step writes them."""
+"""The keys of concurrent commits start here: no other step writes them."""
 
 
 class Interloper:
@@ -45,7 +45,7 @@ class FaultHistory:
     """A history on a store that fails.
 
     A table whose compactions write a changelog is neither overwritten nor expired, so that the whole changelog can be
-    replayed in the end.
+    replayed at the end.
 
     Args:
         kind: the kind of table: a name in `scenarios.KINDS`.
@@ -63,7 +63,7 @@ class FaultHistory:
 
     @property
     def _beside(self) -> TableHandle:
-        """The table as another program has it, on a store that does not fail."""
+        """The table in another program, on a store that does not fail."""
         return open_warehouse(self.inner).table(NAME)
 
     def step(self) -> str:
@@ -106,7 +106,7 @@ class FaultHistory:
         return name, choices[name][1]
 
     def _schedule(self) -> tuple[Nth | Interloper | None, list[Row]]:
-        """Return what disturbs the next operation, and the list that gets the rows which it adds."""
+        """Return the fault or concurrent commit of the next operation, and the list that receives the rows it adds."""
         added: list[Row] = []
         draw, at = self.random.random(), self.random.randrange(1, _FURTHEST)
         if draw < 0.2:
@@ -116,7 +116,7 @@ class FaultHistory:
         return Interloper(at // 4 + 1, self._other(added)), added
 
     def _other(self, added: list[Row]) -> Callable[[], object]:
-        """Return what another program does: a compaction, an expiry, or a write of keys that nothing else changes."""
+        """Return the operation of another program: a compaction, an expiry, or a write of keys of its own."""
         table, draw = self._beside, self.random.random()
         if draw < 0.4 or self.history.kind.moves_keys:
             return lambda: self._meet(lambda: table.compact(full=draw < 0.2))
@@ -160,10 +160,10 @@ class FaultHistory:
             raise AssertionError(f"the changelog leads to {found}, not to {want}")
 
     def _settle(self, before: Model, error: Exception | None, how: object, added: list[Row], *, replaces: bool) -> None:
-        """Give the model the state of the table, if it is an allowed one: before or after, not between.
+        """Set the model to the state of the table, which must be that before or after the operation.
 
         Raises:
-            AssertionError: it is another one, or an invariant is violated.
+            AssertionError: it is neither, or an invariant is violated.
         """
         if error is not None and how not in CRASHES and not isinstance(error, PaimonError):
             raise AssertionError(f"an error without a code: {type(error).__name__}: {error}") from error

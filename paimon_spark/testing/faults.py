@@ -35,12 +35,12 @@ class Mode(StrEnum):
     AFTER = "error after the effect"
     UNKNOWN_BEFORE = "unknown outcome, no effect"
     UNKNOWN_AFTER = "unknown outcome, with effect"
-    LOST_ACK = "answers false although it had its effect"
+    LOST_ACK = "returns false although it had its effect"
     PARTIAL = "half of the bytes, then an error"
     CRASH_BEFORE = "the process dies before the effect"
     CRASH_AFTER = "the process dies after the effect"
     CRASH_PARTIAL = "the process dies after half of the bytes"
-    STALE = "a listing that misses what was done last"
+    STALE = "a listing without the last changes"
     SLOW = "slow"
 
 

@@ -292,7 +292,7 @@ class History:
         if read_rows(self.table) != want:
             found.append(f"the table holds {read_rows(self.table)}, not {want}")
         if self.table.count() != len(want):
-            found.append(f"count says {self.table.count()}, there are {len(want)}")
+            found.append(f"count returns {self.table.count()}, there are {len(want)}")
         states: list[tuple[int | str, Rows]] = [*self.snapshots.items(), *((n, r) for n, (_, r) in self.tags.items())]
         found += (f"version {v} does not hold what it held" for v, r in states if read_rows(self.table, v) != r)
         if self.table.tags() != {n: i for n, (i, _) in self.tags.items()}:

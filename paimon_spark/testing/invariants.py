@@ -103,7 +103,7 @@ def _foreign_names(table: Table, holder: ProtectingRef) -> Iterator[str]:
     if operation not in {None, *Operation}:
         yield f"its operation '{operation}' is none of Paimon's"
     if holder.kind is RefKind.CHANGELOG:
-        return  # it keeps the files of its changes, and not the index that its snapshot had
+        return  # it keeps the files of its changes, but not the index of its snapshot
     for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
         if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX):
             yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"
@@ -115,7 +115,7 @@ def _faults(table: Table, holder: ProtectingRef) -> Iterator[str]:
     yield from _file_faults(table, entries)
     rows = sum(e.file.row_count for e in entries)
     if rows != holder.snapshot.total_record_count:
-        yield f"says {holder.snapshot.total_record_count} rows, its files have {rows}"
+        yield f"records {holder.snapshot.total_record_count} rows, its files have {rows}"
     if table.is_primary_key_table:
         yield from _level_faults(table, entries)
     names = {e.file.file_name for e in entries}

@@ -1,4 +1,4 @@
-"""Writes to tables whose keys move between partitions, in this process: existing keys and new rows meet, sorted."""
+"""Writes to tables whose keys move between partitions: existing keys and new rows are sorted in this process."""
 
 from __future__ import annotations
 

@@ -28,15 +28,15 @@ Rows = tuple[Row, ...]
 
 
 class Merge(StrEnum):
-    """What becomes of two rows of one key."""
+    """How two rows of one key are merged."""
 
-    LAST = "the last one stays"
-    FIRST = "the first one stays"
+    LAST = "the last one wins"
+    FIRST = "the first one wins"
     SUM = "the values are added, other columns are those of the last one"
     PARTIAL = "the last value of each column that is not null"
 
     def __call__(self, old: Row, new: Row) -> Row:
-        """Return the row that a key has after a new one."""
+        """Return the row of a key after a new one."""
         if self is Merge.SUM:
             return (*new[:2], old[2] + new[2])
         if self is Merge.PARTIAL:

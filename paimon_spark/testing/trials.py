@@ -124,8 +124,8 @@ class _Run:
             self._retry()
         except PaimonError as e:
             self._complain(f"the table cannot be read any more: {e}")
-        told = None if error is None else f"{type(error).__name__}: {error}"
-        return Trial(self.schedule.fired, told, tuple(self.complaints))
+        message = None if error is None else f"{type(error).__name__}: {error}"
+        return Trial(self.schedule.fired, message, tuple(self.complaints))
 
     def _act(self) -> Exception | None:
         clear_cache()
@@ -148,7 +148,7 @@ class _Run:
             if p.scenario.atomic and not unknown and not self._same(state, p.before):
                 self._complain("an error was reported, but it happened")
             if isinstance(error, CorruptTableError):
-                self._complain(f"a sound table is called corrupt: {error}")
+                self._complain(f"a valid table is reported as corrupt: {error}")
 
     def _retry(self) -> None:
         scenario = self.prepared.scenario

@@ -92,7 +92,7 @@ class Cluster:
         return self.directory / "events"
 
     def last_words(self) -> str:
-        """Return the ends of what executors have said."""
+        """Return the last output of the executors."""
         logs = sorted(self.directory.glob("work-*/app-*/*/stderr"))
         return "\n".join(f"{log}:\n{log.read_text(errors='replace')[-2000:]}" for log in logs)
 

@@ -286,6 +286,6 @@ class Trial:
 
 
 def _check_failure(role: str, failure: str) -> None:
-    """A statement may fail only with a code that says what happened."""
+    """A statement may fail only with a code for its cause."""
     expected = {ENGINE: "ENGINE_FAILED", WORKER: "WORKER_FAILED"}
     assert not failure or expected[role] in failure, failure

@@ -1,4 +1,4 @@
-"""A Spark program that writes, deletes, compacts, expires and reads by SQL, as it is told on its standard input.
+"""A Spark program that writes, deletes, compacts, expires and reads by SQL, by commands on its standard input.
 
 ``go KIND SEED ACTIONS`` begins on the table of that kind and goes on until ``stop`` or until a statement fails; the
 answers are lines on standard output that begin with `ANSWER`. What it tried and was told stands in its ledger.

@@ -91,7 +91,7 @@ def plain_conf(warehouse: Path) -> list[str]:
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -99,7 +99,7 @@ def free_port() -> int:
 
 @contextmanager
 def server(place: Place, command: Sequence[str | Path], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server until the block ends; it must listen on `port` in time and end when told to."""
+    """Run a server until the block ends; it must listen on `port` in time and end on request."""
     log = place.directory / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(

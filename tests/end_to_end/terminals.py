@@ -47,7 +47,7 @@ class Terminal:
         os.write(self.master, b"\x03")
 
     def listen(self, seconds: float = 0.1) -> str:
-        """Return all that it has said so far."""
+        """Return all output so far."""
         while select.select([self.master], [], [], seconds)[0]:
             try:
                 said = os.read(self.master, 65536)
@@ -57,7 +57,7 @@ class Terminal:
         return self.said
 
     def answer(self, text: str, prompt: str = PROMPT) -> str:
-        """Type lines; return what it says until its prompt stands at the end."""
+        """Type lines; return the output up to the next prompt."""
         since = len(self.listen())
         self.type(text)
         wait_for(lambda: len(self.listen()) > since + len(text) and self.hears(f"{prompt}$", since + len(text)))

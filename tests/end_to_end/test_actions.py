@@ -41,7 +41,7 @@ def tables(place: Place) -> Warehouse:
 
 
 def answer(text: str) -> dict[str, object]:
-    """Return the only row of a result in JSON, which follows what Spark says."""
+    """Return the only row of a result in JSON, which follows Spark's own output."""
     row: dict[str, object] = json.loads(text[text.index("[\n  {") :])[0]
     return row
 

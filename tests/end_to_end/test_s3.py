@@ -26,7 +26,7 @@ def server() -> Iterator[S3Server]:
 
 
 def run(script: str, place: Path, **environ: str) -> str:
-    """Run a script of the shell with this `paimon-spark`; return all that it said."""
+    """Run a script of the shell with this `paimon-spark`; return its output."""
     path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-euc", script],

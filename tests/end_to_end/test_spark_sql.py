@@ -169,7 +169,7 @@ def test_env_prints_lines_that_work(place: Place, tmp_path: Path) -> None:
 
 
 def _told(stderr: str) -> list[str]:
-    """Return what a program said, without what Spark says of itself and of the time that statements took."""
+    """Return the output of a program, without Spark's greeting and the times of statements."""
     own = ("WARNING: Using incubator", "Spark master:", "Time taken:")
     return [line for line in stderr.splitlines() if line.strip() and not line.startswith(own)]
 

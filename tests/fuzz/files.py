@@ -48,7 +48,7 @@ from tests.fuzz.harness import Target
 
 
 def snapshot(data: bytes) -> None:
-    """A snapshot says the same when it is written again, and names no file elsewhere."""
+    """A snapshot is unchanged by a round trip, and names no file elsewhere."""
     found, _ = parse_snapshot(data, "snapshot-1")
     assert parse_snapshot(found.to_json(), "snapshot-1")[0] == found
     for name in (found.base_manifest_list, found.delta_manifest_list, found.index_manifest, found.statistics):
@@ -56,32 +56,32 @@ def snapshot(data: bytes) -> None:
 
 
 def tag(data: bytes) -> None:
-    """A tag says the same when it is written again."""
+    """A tag is unchanged by a round trip."""
     found = parse_tag(data, "tag-1")
     assert parse_tag(found.to_json(), "tag-1") == found
     assert found.time_retained_text is None or found.time_retained_text
 
 
 def consumer(data: bytes) -> None:
-    """A consumer says the same when it is written again."""
+    """A consumer is unchanged by a round trip."""
     found = parse_consumer(data, "consumer-1")
     assert parse_consumer(consumer_json(found), "consumer-1") == found
 
 
 def statistics(data: bytes) -> None:
-    """Statistics of a table say the same when they are written again."""
+    """Statistics of a table are unchanged by a round trip."""
     found = parse_statistics(data, "stat-1")
     assert parse_statistics(found.to_json(), "stat-1") == found
 
 
 def view(data: bytes) -> None:
-    """A view says the same when it is written again."""
+    """A view is unchanged by a round trip."""
     found = parse_view(data, "v.json")
     assert parse_view(found.to_json().encode(), "v.json") == found
 
 
 def schema(data: bytes) -> None:
-    """A schema says the same when it is written again, and rows of its columns can be made."""
+    """A schema is unchanged by a round trip, and rows of its columns can be made."""
     found = parse_schema(data, "schema-1")
     assert parse_schema(found.to_json(), "schema-1") == found
     types = [f.type for f in found.fields]
@@ -218,7 +218,7 @@ _ROW_TYPES = [[type_from_json(t) for t in types] for types, _ in _ROWS]
 
 
 def row(data: bytes) -> None:
-    """The first byte chooses the types. A row says the same when it is written again; its fields agree with it."""
+    """The first byte chooses the types. A row is unchanged by a round trip; its fields agree with it."""
     types = _ROW_TYPES[data[0] % len(_ROW_TYPES)] if data else _ROW_TYPES[0]
     found = decode_row(data[1:], types)
     assert len(found) == len(types)
@@ -233,7 +233,7 @@ _ROW_SAMPLES = [bytes([i]) + encode_row(values, _ROW_TYPES[i]) for i, (_, values
 
 
 def manifest(data: bytes) -> None:
-    """A manifest says the same when it is written again, and names no file elsewhere."""
+    """A manifest is unchanged by a round trip, and names no file elsewhere."""
     packed = _read_packed(data)
     try:
         found = m.read_manifest(data)
@@ -271,20 +271,20 @@ def _read_generally(data: bytes) -> object:
 
 
 def manifest_list(data: bytes) -> None:
-    """A manifest list says the same when it is written again, and names no file elsewhere."""
+    """A manifest list is unchanged by a round trip, and names no file elsewhere."""
     found = m.read_manifest_list(data)
     assert m.read_manifest_list(m.write_manifest_list(found)) == found
     assert all(is_one_name(meta.file_name) for meta in found)
 
 
 def index_manifest(data: bytes) -> None:
-    """An index manifest says the same when it is written again."""
+    """An index manifest is unchanged by a round trip."""
     found = m.read_index_manifest(data)
     assert m.read_index_manifest(m.write_index_manifest(found)) == found
 
 
 def avro_rows(data: bytes) -> None:
-    """A data file in Avro gives as many rows as it says."""
+    """A data file in Avro has as many rows as it declares."""
     store = InMemoryFileIO()
     store.write("/f.avro", data)
     with for_name("avro").open_reader(store, "/f.avro", _AVRO_FIELDS) as reader:
@@ -479,7 +479,7 @@ def _vector_of(data: bytes, found: DeletionRange) -> BitMap:
 
 
 def vectors(data: bytes) -> None:
-    """The first 12 bytes say where the vector stands. What is read can be written, and is the same again."""
+    """The first 12 bytes locate the vector. A vector that is read is unchanged by a round trip."""
     offset, length, cardinality = struct.unpack(">iii", data[:12].ljust(12, b"\0"))
     found = _vector_of(data[12:], DeletionRange("data-1", offset, length, cardinality))
     for wide in (False, True):

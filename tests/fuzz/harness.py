@@ -1,4 +1,4 @@
-"""Runs inputs against a target and says what is wrong with how it took them.
+"""Runs inputs against a target and reports wrong behaviour.
 
 What may happen to an input: it is refused with an error of ours, or it is accepted and its meaning survives being written
 again (each target checks that itself). Everything else is a finding: another exception, an input that takes too long or
@@ -67,7 +67,7 @@ class Finding(AssertionError):  # noqa: N818 - not an error of the program that 
         super().__init__(f"{target}: {what}\ninput: {data[:200]!r}\nreplay: make replay INPUT={self.path}")
 
     def save(self) -> None:
-        """Write the input to where the message says."""
+        """Write the input to the file in the message."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_bytes(self.data)
 
@@ -151,7 +151,7 @@ def _ring(_: int, __: object) -> None:
 
 
 def mutated(target: Target, rng: random.Random, data: bytes) -> bytes:
-    """Return a changed input: by what the target knows of its structure, or by bytes."""
+    """Return a changed input: by the target's structure, or by bytes."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         if target.mutations and rng.random() < 0.6:
             data = rng.choice(target.mutations)(rng, data)

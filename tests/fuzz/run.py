@@ -29,7 +29,7 @@ _ROOM = 1 << 17
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the arguments say; return 1 if anything was found."""
+    """Run the targets of the arguments; return 1 if anything was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--minutes", type=float, default=10)
@@ -76,7 +76,7 @@ def _replay(path: Path) -> int:
 
 
 def _parent(name: str, given: argparse.Namespace, *, guided: bool) -> bool:
-    """Fuzz one target in a process of its own; return whether there was a finding."""
+    """Fuzz one target in a separate process; return whether there was a finding."""
     place = SAVED / name
     place.mkdir(parents=True, exist_ok=True)
     current = place / "current"

@@ -86,7 +86,7 @@ def on_text(run: Callable[[str], Any]) -> Callable[[bytes], Any]:
 
 
 def call(source: str) -> None:
-    """A CALL that parses says the same when it is written from what was understood."""
+    """A CALL that parses is unchanged by a round trip through its parsed form."""
     found = parse_call(source)
     path = ".".join(quoted_name(n) for n in (found.catalog, found.namespace, found.procedure) if n)
     named = [f"{quoted_name(k)} => {v.text}" for k, v in found.named]
@@ -107,7 +107,7 @@ def claimed(source: str) -> None:
 
 
 def tag_statements(source: str) -> None:
-    """A statement over tags that parses says the same when it is written from what was understood."""
+    """A tag statement that parses is unchanged by a round trip through its parsed form."""
     found = parse_tag_statement(source)
     assert parse_tag_statement(_tag_text(found)) == found
 
@@ -149,12 +149,12 @@ def options_text(source: str) -> None:
 
 
 def partitions(source: str) -> None:
-    """Partitions become a predicate that travels and can be asked about a row."""
+    """Partitions become a predicate that can be serialized and evaluated on a row."""
     predicate_holds(p.or_(*(found for _, found in each_partition(source, SCHEMA))))
 
 
 def where(source: str) -> None:
-    """A filter becomes a predicate that travels and can be asked about a row."""
+    """A filter becomes a predicate that can be serialized and evaluated on a row."""
     predicate_holds(parse_where(source, SCHEMA))
 
 
@@ -164,7 +164,7 @@ def predicate_json(source: str) -> None:
 
 
 def predicate_holds(found: p.Predicate) -> None:
-    """Check what must hold of any predicate: it travels, and its three ways to be asked agree."""
+    """Check any predicate: it can be serialized, and its three evaluations agree."""
     assert p.to_json(p.from_json(p.to_json(found))) == p.to_json(found)
     for row in (ROW, NULLS):
         answers = []
@@ -184,7 +184,7 @@ def predicate_holds(found: p.Predicate) -> None:
 
 
 def option(source: str) -> None:
-    """An option that is accepted can be asked for as what it is."""
+    """An accepted option can be read with its type."""
     key, _, value = source.partition("=")
     validate_options({key: value})
     options = CoreOptions({key: value})

@@ -1,4 +1,4 @@
-"""What the recorded casts and the texts of floats are compared with, asked again."""
+"""The recorded casts and texts of floats, compared with a new recording."""
 
 from __future__ import annotations
 

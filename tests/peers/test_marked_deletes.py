@@ -1,4 +1,6 @@
-"""Tables with a primary key whose DELETE marks rows where they lie: Paimon reads them right after, and goes on writing."""
+"""Tables with a primary key whose DELETE writes deletion vectors: Paimon reads them right after, and goes on
+writing.
+"""
 
 from __future__ import annotations
 

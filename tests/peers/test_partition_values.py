@@ -77,7 +77,7 @@ def sent(column_type: str, text: str) -> Any:
 
 
 def told(column_type: str, value: Any) -> Any:
-    """A value as the peer tells it."""
+    """A value in the representation of the peer."""
     if isinstance(value, float):
         return f"{value!r}" if math.isfinite(value) else {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
     if isinstance(value, Timestamp):
@@ -90,7 +90,7 @@ def told(column_type: str, value: Any) -> Any:
 
 
 def heard(column_type: str, value: Any) -> Any:
-    """A value that the peer told, comparable with `told`."""
+    """A value of the peer, comparable with `told`."""
     if isinstance(value, float):
         return repr(to_single(value) if column_type == "FLOAT" else value)
     return f"{Decimal(value):f}" if column_type.startswith("DECIMAL") and value is not None else value

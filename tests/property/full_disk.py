@@ -64,7 +64,7 @@ def state(table: TableHandle) -> dict[str, object]:
 
 
 def attempt(disk: Path, kind: str, statement: str, **room: int) -> dict[str, object]:
-    """Run a statement on a new table with so little room, and tell what came of it."""
+    """Run a statement on a new table with little space, and return the outcome."""
     place = disk / "warehouse"
     warehouse = paimon_spark.connect(place)
     warehouse.create_database("d")

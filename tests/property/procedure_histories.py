@@ -258,7 +258,9 @@ class ProcedureHistory:
         )
 
     def schedule(self, name: str, text: str) -> Nth | Interloper | None:
-        """Return what disturbs a CALL. Nothing is committed during a rollback or an undo: users are told not to."""
+        """Return the fault or concurrent commit of a CALL. Nothing is committed during a rollback or an undo, as
+        documented.
+        """
         draw = self.random.random()
         if draw < 0.2 or (draw > 0.75 and name in ALONE):
             return None

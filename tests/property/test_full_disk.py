@@ -1,4 +1,4 @@
-"""Statements on a disk without room: committed, or refused by a code that says so, and the table is as it was."""
+"""Statements on a full disk: committed, or failed with the right code and without a change to the table."""
 
 from __future__ import annotations
 

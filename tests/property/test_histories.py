@@ -68,7 +68,7 @@ def _columns(rows: list[Any]) -> list[list[Any]]:
 
 
 def check_levels(table: Table) -> None:
-    """Levels from 1 up hold files with disjoint keys, and every file has the rows its record says."""
+    """Levels from 1 up hold files with disjoint keys, and every file has the row count of its record."""
     buckets: dict[tuple[bytes, int, int], list[Any]] = {}
     for e in scan(table, table.snapshots.latest()).entries:
         path = table.paths.data_file(e.partition, e.bucket, e.file)

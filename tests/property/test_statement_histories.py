@@ -1,6 +1,6 @@
 """Random histories of writes, deletes, updates and compactions where statements rewrite key ranges.
 
-A row that a statement states is all that is left of its key. Where there is a changelog, it tells every change of the
+A row that a statement sets replaces all versions of its key. If there is a changelog, it has every change of the
 table exactly.
 """
 

@@ -96,7 +96,7 @@ class Tables:
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session that knows both kinds of tables: Delta's in its own catalog, ours in `paimon`."""
+    """A session with both kinds of tables: Delta's in its own catalog, ours in `paimon`."""
     from pyspark.sql.connect.session import SparkSession
 
     place = Place(tmp_path_factory.mktemp("beside_delta"))

@@ -1,4 +1,4 @@
-"""The ports between the JVM and the engine: on this machine only, and closed to who does not know the secrets."""
+"""The ports between the JVM and the engine: on this machine only, and closed to processes without the secrets."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def prove(secret: str, who: bytes, *numbers: bytes) -> bytes:
 
 
 def ask(port: int, secret: str) -> bytes:
-    """Greet the engine as the JVM does, ask it something, and return its answer."""
+    """Authenticate to the engine as the JVM does, send a request, and return the response."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as s, s.makefile("rb") as stream:
         mine = os.urandom(32)
         s.sendall(mine)

@@ -1,4 +1,4 @@
-"""The session catalog replaced by one that knows Paimon tables and Spark's own side by side."""
+"""The session catalog replaced by one with Paimon tables and Spark's own side by side."""
 
 from __future__ import annotations
 

@@ -429,7 +429,6 @@ def test_s14_modes_and_keys_of_the_client(counting: SparkSession) -> None:
             "INSERT INTO copy SELECT * FROM copy VERSION AS OF 1 WHERE word IN (SELECT word FROM word_count)",
             "FROM word_count INSERT INTO copy SELECT word, cnt INSERT INTO copy SELECT word, 1L",
             "CREATE TABLE other AS SELECT * FROM word_count",
-            "CREATE TABLE other WITH ('bucket'='1', 'bucket-key'='word') AS SELECT * FROM word_count",
         ):
             with pytest.raises(Exception, match=r"streaming mode, but the statement would read \S*word_count once"):
                 counting.sql(statement)

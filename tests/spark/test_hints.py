@@ -146,7 +146,7 @@ def test_frames_create_tables_with_their_options(hints: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "says"),
+    ("statement", "part"),
     [
         ("SELECT * FROM T /*+ OPTIONS('scan.snapshotid'='1') */", r"Did you mean 'scan\.snapshot-id'"),
         ("SELECT * FROM T /*+ OPTIONS('header'='1') */", "There is no table option 'header'"),
@@ -166,8 +166,8 @@ def test_frames_create_tables_with_their_options(hints: SparkSession) -> None:
         ("DELETE FROM T /*+ OPTIONS('write-only'='true') */ WHERE k = 1", "SET 'paimon"),
     ],
 )
-def test_refused(hints: SparkSession, statement: str, says: str) -> None:
-    with pytest.raises(Exception, match=says):
+def test_hints_without_effect_are_errors(hints: SparkSession, statement: str, part: str) -> None:
+    with pytest.raises(Exception, match=part):
         hints.sql(statement).collect()
     assert rows(hints, "SELECT * FROM T") == NOW
 

@@ -1,4 +1,4 @@
-"""What a failed statement says: one short message with a code, and the way out."""
+"""Errors of statements: one short message with a code and a hint."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_a_wrong_partition_is_told_with_the_partition_columns(
 
 @contextmanager
 def log_of(spark: SparkSession, name: str, file: Path) -> Iterator[None]:
-    """Write what loggers below `name` say from INFO on to a file too."""
+    """Write the messages of loggers below `name` from INFO on to a file too."""
     jvm: Any = spark._jvm
     log4j = jvm.org.apache.logging.log4j
     level, core = log4j.Level.INFO, log4j.core

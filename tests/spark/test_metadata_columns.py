@@ -1,4 +1,4 @@
-"""The hidden columns that tell where a row is: file, position, partition and bucket."""
+"""The hidden columns with the location of a row: file, position, partition and bucket."""
 
 from __future__ import annotations
 

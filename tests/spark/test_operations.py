@@ -1,4 +1,4 @@
-"""What snapshots say of the statement that made them: names of Paimon's own, after every kind of statement."""
+"""The operation in snapshots: one of Paimon's names, after every kind of statement."""
 
 from __future__ import annotations
 

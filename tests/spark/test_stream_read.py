@@ -12,7 +12,7 @@ KEYED = "'primary-key'='id', 'bucket'='2'"
 
 
 class Stream:
-    """A stream into memory, with a checkpoint of its own; each `read` runs it to what is there."""
+    """A stream into memory, with a checkpoint of its own; each `read` runs it to the newest snapshot."""
 
     def __init__(self, spark: SparkSession, checkpoint: Path) -> None:
         self._spark, self._checkpoint = spark, str(checkpoint)
@@ -254,7 +254,7 @@ def test_what_is_no_stream_is_refused(spark: SparkSession, stream: Callable[[], 
 
 @pytest.mark.parametrize("condition", ["p = 2", "id > 15 AND id < 25", "p = 2 AND s LIKE 'c%'"])
 def test_a_filter_leaves_out_files(spark: SparkSession, stream: Callable[[], Stream], condition: str) -> None:
-    """Files that cannot have matching rows are gone, and nothing asks for them."""
+    """Files that cannot have matching rows are deleted, and no read needs them."""
     spark.sql("CREATE TABLE t (id INT, p INT, s STRING) PARTITIONED BY (p)")
     for p, text in ((1, "a"), (2, "c"), (3, "b")):
         spark.sql(f"INSERT INTO t VALUES ({10 * p}, {p}, '{text}')")

@@ -1,4 +1,6 @@
-"""Python workers, and the process that starts them, are killed while statements run: each ends as it should or says why."""
+"""Python workers, and the process that starts them, are killed while statements run: each succeeds or fails with the
+cause.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table of casts asks: the types, and the values of each type that are cast to every other type."""
+"""The inputs of the table of casts: the types, and the values of each type that are cast to every other type."""
 
 from __future__ import annotations
 

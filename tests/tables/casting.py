@@ -62,7 +62,7 @@ def _ticks(values: list[Any], unit: str) -> np.ndarray:
 
 
 def deviations(case: dict[str, Any], answers: list[Any]) -> list[Any]:
-    """Return the answers of later releases, which mend two casts of the recorded one."""
+    """Return the results of later releases, which correct two casts of the recorded one."""
     source, target = parse_atomic(case["from"]), parse_atomic(case["to"])
     if source.root in TIMES and target.root is TypeRoot.TIME:
         return [v % DAY for v in answers]
@@ -110,7 +110,7 @@ def _big(c: pa.Array) -> bool:
 
 
 def shown(c: pa.Array | pa.ChunkedArray) -> list[str]:
-    """Return the values of a column as texts that tell all of them apart, signs of zeros and nanoseconds as well."""
+    """Return the values of a column as texts that distinguish all of them, signs of zeros and nanoseconds as well."""
     return [
         repr(v) for v in (c.cast(pa.int64() if c.type.bit_width == 64 else pa.int32()) if _big(c) else c).to_pylist()
     ]

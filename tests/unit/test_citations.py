@@ -1,4 +1,4 @@
-"""Sources cite the pages of the format, and pages name modules: what a citation or a path names is there."""
+"""Sources cite the pages of the format, and pages name modules: each exists."""
 
 from __future__ import annotations
 

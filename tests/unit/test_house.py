@@ -77,7 +77,7 @@ def _is_patch(call: ast.Call) -> bool:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """Return the names by which a module knows modules, classes, functions and constants of the project."""
+    """Return the names in a module of modules, classes, functions and constants of the project."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in OWN_PACKAGES:

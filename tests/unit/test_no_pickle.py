@@ -1,4 +1,4 @@
-"""Nothing that stands in a table is ever made into code."""
+"""No content of a table is ever executed as code."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _column(table: Table, name: str, raw: Json) -> ColumnStatistics:
 
 
 def scan_statistics(request: Request) -> Json:
-    """Return the stored statistics of the columns of a read; none if the file cannot be read: no row depends on it."""
+    """Return the stored statistics of the columns of a read; none if the file is unreadable, as they are optional."""
     args = request.args
     table = load_token(request.envelope, TableToken.of(args["table"]), args["options"])
     snapshot = None if args["snapshot"] is None else table.snapshots.find(args["snapshot"])

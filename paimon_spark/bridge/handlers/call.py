@@ -1,4 +1,4 @@
-"""CALL, COPY INTO and statements over tags, claimed and run once; the procedures for Spark's own CALL route."""
+"""CALL, COPY INTO and tag statements: recognized by the parser, run once; and the procedures for Spark's own CALL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SESSION_CATALOG = "spark_catalog"
 
 
 def claim_call(request: Request) -> Json:
-    """Answer whether a statement is ours, and with which columns; nothing runs."""
+    """Return whether a statement is one of ours, and its result columns; nothing is run."""
     text = request.args["text"]
     if is_copy_statement(text):
         return _claim_copy(parse_copy_statement(text), request)
@@ -78,10 +78,10 @@ def _named_catalog(name: str, request: Request) -> CatalogInfo | None:
 
 
 def _catalog_for(statement: CallStatement, request: Request) -> CatalogInfo | None:
-    """Return the catalog to run in, or None to leave the statement to Spark and other extensions.
+    """Return the catalog to run in, or None if the statement is for Spark or another extension.
 
     Raises:
-        ArgumentError: the session's own catalog is current, which has no procedures at all.
+        ArgumentError: the session's own catalog is current, which has no procedures.
     """
     known: Mapping[str, dict[str, str]] = request.args["catalogs"]
     name = statement.catalog or request.args["current_catalog"]
@@ -116,7 +116,7 @@ def _context(request: Request, info: CatalogInfo) -> CallContext:
 
 
 def _database(request: Request, info: CatalogInfo, default: str) -> str:
-    """Return the current database, which counts only in the current catalog."""
+    """Return the current database if `catalog` is the current catalog, else the default one."""
     args = request.args
     return args["current_database"] or default if args["current_catalog"] == info.name else default
 
@@ -129,7 +129,7 @@ def _options(envelope: Envelope, catalog: str) -> Any:
 
 
 def run_claimed(request: Request) -> Json:
-    """Run a claimed statement."""
+    """Run a statement that was recognized as ours."""
     if is_copy_statement(request.args["text"]):
         return _run_copy(parse_copy_statement(request.args["text"]), request)
     if is_tag_statement(request.args["text"]):
@@ -181,14 +181,14 @@ def _answer(result: CallResult, catalog: str) -> Json:
 
 
 def _job(job: Job | None, catalog: str) -> Json:
-    """Return what the session is to start."""
+    """Return the description of the job that the session starts."""
     if job is None:
         return {}
     return {"job": {"name": job.name, "catalog": catalog, "table": job.table, "values": dict(job.values)}}
 
 
 def compaction_position(request: Request) -> Json:
-    """Return a number that changes when a job has something to do."""
+    """Return a number that changes when a job may have something to do."""
     return {"position": position(_context(request, request.envelope.catalog), request.args["values"])}
 
 
@@ -214,7 +214,7 @@ def list_procedures(request: Request) -> Json:
 
 
 def describe_procedure(request: Request) -> Json:
-    """Return one procedure for Spark's own route."""
+    """Return one procedure for Spark's own CALL."""
     namespace, name = request.args["namespace"], request.args["name"]
     if [n.lower() for n in namespace] != ["sys"]:
         raise NotFoundError(

@@ -1,4 +1,4 @@
-"""Databases and tables: what the JVM's catalog asks."""
+"""Databases and tables: the requests of the JVM's catalog."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def create_database(request: Request) -> Json:
 
 
 def alter_database(request: Request) -> Json:
-    """Refuse: a filesystem catalog keeps no properties of databases."""
+    """Reject the statement: a filesystem catalog stores no database properties."""
     raise UnsupportedError(
         f"The properties of database '{request.args['database']}' cannot be changed.",
         hint="A filesystem catalog keeps none.",
@@ -83,7 +83,7 @@ def drop_database(request: Request) -> Json:
 
 
 def list_tables(request: Request) -> Json:
-    """Return the names of the tables of a database, with those of the views if they are asked for."""
+    """Return the names of the tables of a database, with those of the views if requested."""
     name = request.args["database"]
     if name == SYSTEM_DATABASE:
         return {"tables": list(global_tables())}
@@ -99,7 +99,7 @@ def table_exists(request: Request) -> Json:
         return {"exists": args["name"] in global_tables()}
     catalog = catalog_of(request.envelope.catalog)
     try:
-        identifier = _wanted(args)
+        identifier = _requested(args)
     except NotFoundError:
         return {"exists": False}
     known = catalog.table_exists(identifier) or bool(args.get("views") and catalog.find_view(identifier))
@@ -111,7 +111,7 @@ def load_table(request: Request) -> Json:
     args = request.args
     if args["database"] == SYSTEM_DATABASE:
         return describe_global(request.envelope, args["name"])
-    identifier, options = split_branch(_wanted(args), args.get("options") or {})
+    identifier, options = split_branch(_requested(args), args.get("options") or {})
     _require_database(request, identifier)
     writes = bool(args.get("writes"))
     try:
@@ -130,10 +130,10 @@ def load_table(request: Request) -> Json:
     return described(request.envelope, table, token)
 
 
-def _wanted(args: Mapping[str, Any]) -> Identifier:
+def _requested(args: Mapping[str, Any]) -> Identifier:
     """Return the name of the table to load.
 
-    A name that no table can have is the name of no table, and Spark then tries what else it may mean: in
+    For a name that no table can have, no table is found, and Spark then tries its other meanings: in
     ``SELECT * FROM text.`/some/file` `` it is a path.
     """
     try:
@@ -157,7 +157,7 @@ def load_path(request: Request) -> Json:
     args = request.args
     named, options = split_branch(Identifier("path", "table"), args["options"])
     found = path_table(request.envelope, args["path"], options, branch=named.branch)
-    given = checked_options(found, options, Scope.STREAM)  # it is not known yet whether the query is one
+    given = checked_options(found, options, Scope.STREAM)  # the query may be a stream
     table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
     identifier = table.identifier
     token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
@@ -183,10 +183,10 @@ def create_table(request: Request) -> Json:
 
 
 def refuse_other_location(catalog: Catalog, identifier: Identifier, properties: Mapping[str, str]) -> None:
-    """Refuse a LOCATION, or an option ``path``, that is not where the catalog keeps the table.
+    """Refuse a LOCATION, or an option ``path``, that differs from the location of the table in the catalog.
 
     Raises:
-        UnsupportedError: it is another one. The table's own, which SHOW CREATE TABLE prints, may be given.
+        UnsupportedError: it is another location. The table's own, which SHOW CREATE TABLE prints, may be given.
     """
     managed = properties.get("is_managed_location") == "true"
     given = [properties.get("path"), None if managed else properties.get("location")]
@@ -223,7 +223,7 @@ def alter_table(request: Request) -> Json:
 
 
 def drop_table(request: Request) -> Json:
-    """Drop a table; answer whether there was one."""
+    """Drop a table; return whether it existed."""
     args = request.args
     identifier = Identifier.of((args["database"], args["name"]))
     catalog = catalog_of(request.envelope.catalog)

@@ -1,4 +1,4 @@
-"""Statements of Flink's SQL: claim one that Spark cannot parse, run it once (docs/flink-sql.md)."""
+"""Statements of Flink's SQL that Spark cannot parse: recognized by the parser, run once (docs/flink-sql.md)."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _COLUMNS: Mapping[type, list[Json]] = {
 
 
 def claim_statement(request: Request) -> Json:
-    """Answer whether a statement is one of Flink's that is run here, and with which columns; nothing runs.
+    """Return whether a statement is a supported one of Flink's, and its result columns; nothing is run.
 
     Raises:
-        PaimonError: it is, and it is wrong.
+        PaimonError: it is one, and it is invalid.
     """
     text = request.args["text"]
     try:
@@ -78,7 +78,7 @@ def _is_ours(request: Request, statement: flink.Statement) -> bool:
 
 
 def _located(request: Request, name: flink.Name) -> tuple[CatalogInfo, Identifier] | None:
-    """Return the Paimon catalog and the identifier of a table's name; None in a catalog of somebody else's."""
+    """Return the Paimon catalog and the identifier of a table's name; None if the catalog is not a Paimon catalog."""
     args = request.args
     known: Mapping[str, dict[str, str]] = args["catalogs"]
     catalog, database, table = args["current_catalog"], args["current_database"], name[-1]
@@ -96,15 +96,15 @@ def _located(request: Request, name: flink.Name) -> tuple[CatalogInfo, Identifie
 
 
 def run_statement(request: Request) -> Json:
-    """Run a claimed statement.
+    """Run a statement that was recognized as Flink's.
 
     Returns:
-        What the JVM has to do in the session: `set`, `unset` and `show` keys, `use` or `forget` a catalog, `warn` the
-        user, run the `query` behind a CREATE TABLE; and the `rows` of the answer.
+        What the JVM does in the session: `set`, `unset` and `show` keys, `use` or `forget` a catalog, `warn` the
+        user, run the `query` behind a CREATE TABLE; and the `rows` of the result.
     """
     statement = parse_statement(request.args["text"])
     if statement is None:
-        raise SqlSyntaxError("The statement is none of Flink's.")
+        raise SqlSyntaxError("The statement is not one of Flink's.")
     return _RUNNERS[type(statement)](request, statement)
 
 
@@ -276,7 +276,7 @@ def duration_millis(request: Request) -> Json:
 
 
 def tag_savepoint(request: Request) -> Json:
-    """Tag the last snapshot of a job that has ended, if its table asks for that; answer the name of the tag."""
+    """Tag the last snapshot of a job that has ended, if an option of its table is set; return the name of the tag."""
     token = newest_token(request.envelope, request.args["table"])
     table = load_to_change(request.envelope, token)
     return {"tag": stream_sink.tag_savepoint(table, request.args["query"], time.time_ns() // 1_000_000)}

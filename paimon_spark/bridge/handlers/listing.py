@@ -1,4 +1,4 @@
-"""Many tables at once, as SHOW TABLE EXTENDED asks for, and the newest partition of a table."""
+"""Descriptions of many tables at once, for SHOW TABLE EXTENDED, and the greatest partition of a table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def max_partition(request: Request) -> Json:
     if not values:
         raise UsageError(
             f"Table {table.name} has no partition with files and a value of '{fields[0].name}'.",
-            hint="Insert rows before max_pt is asked.",
+            hint="Insert rows before calling max_pt.",
         )
     return {"value": sql_text(max(values), fields[0].type, request.envelope.zone)}
 

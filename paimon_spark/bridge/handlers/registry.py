@@ -29,7 +29,7 @@ def _on_first_use(module: str, name: str) -> Handler:
 
 
 def import_the_rest() -> None:
-    """Import what the first CALL would, and the procedures."""
+    """Import what the first CALL would import, and the procedures."""
     for module in _PARSING:
         import_module(f"paimon_spark.bridge.handlers.{module}")
     import_module("paimon_spark.calls.registry").installed_registry()

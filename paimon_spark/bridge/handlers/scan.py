@@ -1,4 +1,4 @@
-"""Reads: plan once, answer statistics, hand the frame over when Spark plans the query."""
+"""Reads: plan once, return statistics, and return the frame when Spark plans the query."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from paimon_spark.spec.quoted_text import quoted_name
 
 _KEPT_PLANS = 256
 _KEPT_FILES = 1_000_000
-"""In all plans together; the newest one is kept whatever it has."""
+"""In all plans together; the newest one is always kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedScan:
-    """The plans of which the JVM may request the frame, one for each branch that is read, and how they are read."""
+    """The plans whose frame the JVM may request, one for each branch that is read, and how they are read."""
 
     plans: tuple[SelectPlan, ...]
     readings: tuple[ReadRequest, ...]
@@ -65,7 +65,7 @@ class PlannedScan:
 
 
 class _Plans:
-    """The newest plans by id; an engine that was restarted, or forgot one, plans again."""
+    """The newest plans by id; an evicted plan, or one of an earlier engine process, is made again."""
 
     def __init__(self) -> None:
         self._plans: OrderedDict[str, PlannedScan] = OrderedDict()
@@ -91,7 +91,7 @@ _plans = _Plans()
 
 
 def plan_scan(request: Request) -> dict[str, Any]:
-    """Plan a read; answer its id, snapshot, size and what was pruned."""
+    """Plan a read; return its id, snapshot, size and what was pruned."""
     token = request.args["table"]
     if is_rows(token):
         return {"scan": "", "snapshot": token.get("snapshot"), "rows": None, "bytes": 1 << 16, "info": "system table"}
@@ -144,7 +144,7 @@ def _source(plan: SelectPlan) -> str:
 
 
 def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
-    """Return about how many bytes the wanted columns take; never 0, which Spark would take for certain."""
+    """Return the estimated size of the columns in bytes; never 0, which Spark would take as exact."""
     total = sum(s.size for s in plan.splits)
     share = max(len(columns), 1) / max(len(plan.table.schema.fields), 1)
     return max(int(total * min(share, 1.0)), 1)
@@ -218,7 +218,7 @@ def _predicate(request: Request, table: Table) -> Predicate:
 
 
 def scan_frame(request: Request) -> JvmAnswer:
-    """Return the frame of a planned read, with exactly the columns that were asked for."""
+    """Return the frame of a planned read, with exactly the requested columns."""
     session = session_for(request.envelope.session, request.jsession)
     token = request.args["table"]
     if is_rows(token):
@@ -240,7 +240,7 @@ def scan_frame(request: Request) -> JvmAnswer:
 
 
 def local_rows(request: Request) -> bytes | dict[str, Any]:
-    """Read the rows of a small scan: an Arrow stream, or nothing if they are too many for the driver."""
+    """Read the rows of a small scan: an Arrow stream, or nothing if there are too many for the driver."""
     planned = _plans.get(request.args["scan"]) or _plan(request)
     found = read_small(planned.plans)
     if found is None:
@@ -256,7 +256,7 @@ def local_rows(request: Request) -> bytes | dict[str, Any]:
 
 
 def aggregate_rows(request: Request) -> dict[str, Any]:
-    """Aggregate by metadata; if only reading can tell the answer, plan the scan of the columns that this takes."""
+    """Aggregate by metadata; if that is not possible, plan the scan of the columns that the aggregates need."""
     args, planned = request.args, _plan(request)
     calls = tuple(Aggregate(Function(name), column) for name, column in args["aggregates"])
     found = aggregated(planned.plans, Aggregation(calls, tuple(args["group_by"])))

@@ -11,7 +11,7 @@ from paimon_spark.sqlparse.settings import parse_setting
 
 
 def claim_setting(request: Request) -> dict[str, Any]:
-    """Answer whether a statement sets, shows or resets an option of ours, and which; nothing is set yet."""
+    """Return whether a statement sets, shows or resets a Paimon option, and which; nothing is set yet."""
     setting = parse_setting(request.args["text"])
     if setting is None:
         return {"claimed": False}
@@ -27,7 +27,7 @@ def claim_setting(request: Request) -> dict[str, Any]:
 
 
 def rewrite_hints(request: Request) -> dict[str, Any]:
-    """Return a statement with its OPTIONS hints as the clauses that Spark knows."""
+    """Return a statement with its OPTIONS hints rewritten to clauses of Spark."""
     return {"text": hints.rewrite_hints(request.args["text"])}
 
 

@@ -27,12 +27,12 @@ from paimon_spark.spec.support import Scope
 Json = dict[str, Any]
 _CHANGES = "audit_log"
 _STREAMED = (_CHANGES, "binlog")
-"""The system tables that are streams of changes."""
+"""The system tables that can be read as streams of changes."""
 _PLAIN = SystemScan("")
 
 
 def stream_begin(request: Request) -> Json:
-    """Begin to write a micro-batch; answer the table as it is, or nothing if it has the batch already."""
+    """Begin to write a micro-batch; return the table's description, or nothing if the batch is committed already."""
     args = request.args
     token = newest_token(request.envelope, args["table"], args["options"])
     table = load_to_change(request.envelope, token, args["options"])
@@ -52,7 +52,7 @@ def stream_begin(request: Request) -> Json:
 
 
 def stream_relation(request: Request) -> Json:
-    """Answer the table that a stream reads: the table itself, or its changes with their kinds."""
+    """Return the table that a stream reads: the table itself, or its changes with their row kinds."""
     args = request.args
     system = args["table"].get("rows_of") or args["table"].get("scan_of")
     if system is not None and system not in _STREAMED:
@@ -79,23 +79,23 @@ def _source(request: Request, token: Json) -> StreamSource:
 
 
 def stream_initial(request: Request) -> Json:
-    """Answer where a stream without a checkpoint begins."""
+    """Return the starting position of a stream without a checkpoint."""
     source = _source(request, request.args["table"])
     return {"offset": first_offset(source.table, request.envelope.zone).to_json()}
 
 
 def stream_newest(request: Request) -> Json:
-    """Answer the newest snapshot that a stream may read."""
+    """Return the newest snapshot that a stream may read."""
     return {"snapshot": _source(request, request.args["table"]).newest_id()}
 
 
 def stream_next(request: Request) -> Json:
-    """Answer where the next micro-batch ends, if there is one."""
+    """Return the end position of the next micro-batch, if there is one."""
     args = request.args
     source = _source(request, args["table"])
     newest = args["newest"] if args["newest"] is not None else source.newest_id()
     start = parse_offset(args["start"])
-    source.commit(start)  # Spark tells of the end of a batch only when it has the next one
+    source.commit(start)  # Spark reports the end of a batch only when the next one begins
     found = source.next_offset(start, limited=args["limited"], newest=newest, waited_millis=args["waited"])
     return {"offset": None if found is None else found.to_json()}
 

@@ -1,4 +1,4 @@
-"""Views: what the JVM's catalog asks."""
+"""Views: the requests of the JVM's catalog."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def load_view(request: Request) -> Json:
 
 
 def refuse_uses(args: Mapping[str, Any], identifier: Identifier) -> None:
-    """Refuse what a view cannot do: take rows, travel in time, take options.
+    """Reject writes, time travel and options, which views do not support.
 
     Raises:
-        UnsupportedError: the request asks for one of these.
+        UnsupportedError: the request has one of these.
     """
     if args.get("writes"):
         wrong, hint = "cannot be written", "Write to the tables that it reads."

@@ -48,7 +48,7 @@ def write(request: Request) -> Json:
 
 
 def merge_schema(request: Request) -> Json:
-    """Change the columns of a table so that it takes rows of other columns, if an option asks for that."""
+    """Change the columns of a table to fit the rows to write, if an option enables that."""
     args = request.args
     token = newest_token(request.envelope, args["table"], args["options"])
     table = load_to_change(request.envelope, token, args["options"])
@@ -143,7 +143,7 @@ def remove(request: Request) -> Json:
 
 
 def drop_partitions(request: Request) -> Json:
-    """Remove the rows of partitions that are given by all their values."""
+    """Remove the rows of partitions given by the values of all partition columns."""
     table = load_to_change(request.envelope, request.args["table"])
     fields = table.schema.partition_fields
     chosen: list[Predicate] = []
@@ -161,7 +161,7 @@ def _remove(request: Request, table: Table, partitions: Predicate | None, operat
 
 
 def list_partitions(request: Request) -> Json:
-    """Return the values of all partitions with data in which the given columns have the given values."""
+    """Return the values of all partitions with data whose given columns have the given values."""
     table = load_token(request.envelope, TableToken.of(request.args["table"]))
     fields = {k: table.schema.field(k) for k in request.args["fixed"]}
     fixed = {k: value_from_jvm(v, fields[k].type) for k, v in request.args["fixed"].items()}

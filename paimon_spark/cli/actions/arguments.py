@@ -30,13 +30,13 @@ FRAME: tuple[Option, ...] = (
     Option("table_conf", join=",", doc="KEY=VALUE: a table option for this run; repeatable."),
     Option("spark_conf", join=",", doc="KEY=VALUE: a setting of Spark; repeatable. The action runs on Spark."),
     Option("master", doc="The master of Spark, as in local[4] or yarn. The action runs on Spark."),
-    Option("threads", doc="Without Spark: the number of tasks at a time; 1 by default."),
+    Option("threads", doc="Without Spark: number of concurrent tasks; 1 by default."),
     Option("dry_run", flag=True, doc="Print the plan, and change nothing."),
-    Option("yes", flag=True, doc="Ask nothing. Questions are asked on terminals only."),
-    Option("format", doc=f"How to print the result: {', '.join(FORMATS)}; {FORMATS[0]} by default."),
+    Option("yes", flag=True, doc="Do not ask for confirmation. Only terminals are asked."),
+    Option("format", doc=f"Output format: {', '.join(FORMATS)}; {FORMATS[0]} by default."),
     Option("nothing_to_do_exits_3", flag=True, doc="Exit with status 3, not 0, if there was nothing to do."),
-    Option("force_start_flink_job", flag=True, doc="Has no effect: there is no Flink job. For scripts of Paimon's."),
-    Option("help", flag=True, doc="Print this text."),
+    Option("force_start_flink_job", flag=True, doc="Accepted for scripts written for Paimon, without effect."),
+    Option("help", flag=True, doc="Print this help."),
 )
 """The options of every action."""
 
@@ -46,17 +46,17 @@ _PLACES = ("warehouse", *_NAMES)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the command line gives: the values of each option by its name, in order."""
+    """The parsed command line: the values of each option by its name, in order."""
 
     action: Action
     values: Mapping[str, tuple[str, ...]]
 
     def text(self, name: str) -> str | None:
-        """Return the value of an option that is given once; None if it is not given."""
+        """Return the value of an option that may be given once; None if it is not given."""
         return self.values[name][0] if name in self.values else None
 
     def frame(self, name: str) -> str | None:
-        """Return the value of an option of every action; None if the action has an own one of that name."""
+        """Return the value of an option of every action; None if the action has its own option of that name."""
         return None if self.action.option(name) else self.text(name)
 
     def flag(self, name: str) -> bool:
@@ -123,17 +123,17 @@ class Request:
 
     @property
     def dry_run(self) -> bool:
-        """Return whether only the plan is wanted."""
+        """Return whether only the plan is requested."""
         return self.given.flag("dry_run")
 
     @property
     def plans(self) -> bool:
-        """Return whether the procedure answers with a plan: those with an own dry run answer as always."""
+        """Return whether the procedure returns a plan: a procedure with its own `dry_run` returns its usual columns."""
         return self.dry_run and self.action.option("dry_run") is None
 
     @property
     def streams(self) -> bool:
-        """Return whether the action goes on until it is stopped."""
+        """Return whether the action runs until it is stopped."""
         return self.given.flag("streaming") and not self.dry_run
 
     @property
@@ -150,21 +150,21 @@ class Request:
 
 
 def spelled(name: str) -> str:
-    """Return a name as the tables have it: in lower case, with underscores."""
+    """Return a name in the spelling of the tables of actions: lower case, with underscores."""
     return name.lower().replace("-", "_")
 
 
 def options_of(action: Action) -> Iterator[Option]:
-    """Yield the options of an action, its own first."""
+    """Yield the options of an action, its specific ones first."""
     own = {o.name for o in action.options}
     return chain(action.options, (o for o in FRAME if o.name not in own))
 
 
 def parse(action: Action, words: Sequence[str]) -> Given:
-    """Split the words behind the name of an action into options.
+    """Split the words after the name of an action into options.
 
     Raises:
-        UsageError: a word is no option, or an option lacks its value or is given twice.
+        UsageError: a word is not an option, or an option lacks its value or is given twice.
     """
     known = {o.name: o for o in options_of(action)}
     values: dict[str, tuple[str, ...]] = {}
@@ -190,16 +190,16 @@ def parse(action: Action, words: Sequence[str]) -> Given:
 
 
 def _value(given: Given, option: Option, left: list[str]) -> str:
-    """Take the value of an option from the words that are left."""
+    """Take the value of an option from the remaining words."""
     if option.flag:
         return left.pop(0) if left and left[0].strip().lower() in _WORDS else "true"
     if not left or left[0].startswith("--"):
-        raise given.wrong(f"--{option.name} lacks its value.", f"Write --{option.name} VALUE, or =VALUE behind it.")
+        raise given.wrong(f"--{option.name} lacks its value.", f"Write --{option.name} VALUE, or append =VALUE.")
     return left.pop(0)
 
 
 def request_of(given: Given) -> Request:
-    """Check the options, and return the action as it is to run.
+    """Check the options, and return the action to run.
 
     Raises:
         UsageError: an option is missing, or does not fit the others.
@@ -260,7 +260,7 @@ def _place(given: Given) -> tuple[str | None, str | None, str | None]:
     rest, slash, table = path.rstrip("/").rpartition("/")
     above, _, database = rest.rpartition("/")
     if not slash or not table or not database.endswith(_SUFFIX) or database == _SUFFIX:
-        raise given.wrong(f"--path is '{path}', which is no path of a table.", "Write <warehouse>/<db>.db/<table>.")
+        raise given.wrong(f"--path is '{path}', not the path of a table.", "Write <warehouse>/<db>.db/<table>.")
     if not above:
         above = "/" if rest.startswith("/") else "."
     return above, database.removesuffix(_SUFFIX), table
@@ -269,7 +269,7 @@ def _place(given: Given) -> tuple[str | None, str | None, str | None]:
 def _target(
     given: Given, database: str | None, table: str | None, arguments: Mapping[str, str | bool]
 ) -> dict[str, str | bool]:
-    """Return the arguments that say which table."""
+    """Return the arguments that name the table."""
     action = given.action
     if action.table in arguments:
         if database is not None or table is not None:
@@ -334,7 +334,7 @@ def _quoted_value(value: str) -> str:
 
 
 def _merge_values(given: Given) -> dict[str, tuple[str, ...]]:
-    """Return the options of `merge_into` as the procedure takes them: it does what has a condition or values.
+    """Return the options of `merge_into` as the procedure takes them: an action is enabled by its condition or values.
 
     Raises:
         UsageError: the list of actions is wrong, or does not fit the other options.

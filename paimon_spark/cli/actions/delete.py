@@ -32,11 +32,11 @@ def delete_statement(request: Request) -> str:
     """Return the statement of Spark that deletes the rows."""
     database, table = request.table or ("", "")
     name = ".".join(map(quoted_name, (request.catalog, database, table)))
-    return f"DELETE FROM {name} WHERE {request.given.text('where')}"  # noqa: S608 - what the user wants deleted
+    return f"DELETE FROM {name} WHERE {request.given.text('where')}"  # noqa: S608 - a condition of the user
 
 
 def answer_around(request: Request, choice: CatalogChoice, delete: Callable[[], object]) -> Answer:
-    """Run a delete and return its answer.
+    """Run a delete and return its result.
 
     Raises:
         PaimonError: there is no such table, or the delete failed.

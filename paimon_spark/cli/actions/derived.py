@@ -1,15 +1,15 @@
-"""Procedures that no action of Paimon calls, as actions with the names of their parameters."""
+"""Procedures without an action in Paimon, as actions named after their parameters."""
 
 from __future__ import annotations
 
 from paimon_spark.calls.procedure import Param, ParamType, Procedure
 from paimon_spark.calls.registry import installed_registry
 from paimon_spark.cli.actions.arguments import spelled
-from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, INSISTS, Action, Option, Target
+from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, NEED_YES, Action, Option, Target
 
 _TABLE = "table"
 LEFT_OUT = frozenset({"help", "running", "cancel"})
-"""Procedures that are no actions: CALLs are listed and ended in their own application."""
+"""Procedures without an action: CALLs are listed and cancelled within their own application."""
 
 
 def derived_actions() -> dict[str, Action]:
@@ -29,7 +29,7 @@ def derived(procedure: Procedure) -> Action:
         options,
         target,
         destroys=DESTROYS.get(procedure.name, ""),
-        insists=procedure.name in INSISTS,
+        needs_yes=procedure.name in NEED_YES,
         has_dry_run=not procedure.read_only,
     )
 

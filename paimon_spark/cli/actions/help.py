@@ -14,9 +14,10 @@ _WIDTH = 120
 _NAME_WIDTH = 34
 _DELETE = "Delete the rows of a table that match a condition."
 _LEFT_OUT = {Target.NONE: ("database", "table", "path"), Target.DATABASE_NAME: ("table", "path")}
-_EXITS = """Exit status: 0 done, 1 failed, 2 wrong command line, 3 nothing to do (with --nothing_to_do_exits_3).
-Dashes and underscores in names are the same. On a terminal, what destroys something asks first; elsewhere, as in cron,
-it runs at once, only purge_files needs --yes."""
+_EXITS = """Exit status: 0 done, 1 failed, 2 wrong command line, 3 nothing to do (with --nothing_to_do_exits_3). Dashes
+and underscores in names are the same. On a terminal, destructive actions ask for confirmation; elsewhere, as in cron,
+they run at once, and only purge_files needs --yes.
+"""
 
 
 def help_text(action: Action) -> str:

@@ -8,13 +8,13 @@ from paimon_spark.cli.actions.table import ACTIONS, CAPTURES, Action
 from paimon_spark.errors import UnsupportedError, UsageError, did_you_mean
 
 COMMANDS = ("call", "completion", "doctor", "env", "selftest", "spark-sql", "sql", "submit", "thriftserver")
-"""What the command does besides actions."""
+"""The commands that are not actions."""
 
 _OF_APPLICATIONS = {"running": "", "cancel": "'call-7'"}
 
 
 def is_action(word: str) -> bool:
-    """Return whether the first word of a command line is to be taken for an action."""
+    """Return whether the first word of a command line names an action."""
     return not word.startswith("-") and word not in COMMANDS
 
 
@@ -35,7 +35,7 @@ def action_of(name: str) -> Action:
         return ACTIONS[wanted]
     if wanted in _OF_APPLICATIONS:
         raise UsageError(
-            f"The procedure '{wanted}' is no action: it sees the CALLs of its own Spark application only.",
+            f"The procedure '{wanted}' is not an action: it lists only the CALLs of its own Spark application.",
             hint=f"Write CALL sys.{wanted}({_OF_APPLICATIONS[wanted]}) in a session of the application.",
         )
     from paimon_spark.cli.actions.derived import derived_actions  # loads the procedures

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED, WRONG_USAGE, NOTHING_TO_DO = 0, 1, 2, 3
 ERRORS = "PAIMON_SPARK_ERRORS"
-"""The variable with the file for errors: the standard error of programs in Python is `spark-submit`'s output."""
+"""The variable that names the file for errors: `spark-submit` merges the two output streams of Python programs."""
 _PREFIX = "spark.paimon."
 
 
@@ -27,7 +27,7 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
 
     Args:
         name: its name.
-        words: the arguments behind it.
+        words: the arguments after it.
         run_on_spark: runs every action, in a program that is on Spark; otherwise those that need Spark start one.
 
     Raises:
@@ -42,7 +42,7 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
             print(help_text(action))
             return DONE
         request = request_of(given)
-        _insist(request, asks=run_on_spark is None)
+        _check_allowed(request, interactive=run_on_spark is None)
     except UsageError as error:
         sys.stderr.write(f"{error}\n")
         return WRONG_USAGE
@@ -64,7 +64,7 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
 
 
 def status_of(request: Request, answer: Answer) -> int:
-    """Print the answer; return the exit status."""
+    """Print the result; return the exit status."""
     for line in printed(answer, request.form):
         print(line)
     if answer.has_failed:
@@ -134,19 +134,19 @@ def _launch(request: Request, name: str, words: Sequence[str]) -> int:
     return status
 
 
-def _insist(request: Request, *, asks: bool) -> None:
-    """Refuse what needs ``--yes`` if nobody can be asked, and what cannot run on Spark.
+def _check_allowed(request: Request, *, interactive: bool) -> None:
+    """Reject actions that need ``--yes`` where no terminal can confirm, and actions that cannot run on Spark.
 
     Raises:
         UsageError: ``--yes`` is missing, or the action goes on until it is stopped and is to run on Spark.
     """
     action = request.action
-    if request.streams and (request.on_spark or not asks):
+    if request.streams and (request.on_spark or not interactive):
         raise request.given.wrong(
             f"{action.name} --streaming runs in this process, without Spark.",
-            "In a session that stays, CALL sys.compact(table => …, streaming => true) starts the same as a job.",
+            "In a long-running session, CALL sys.compact(table => …, streaming => true) starts the same as a job.",
         )
-    if action.insists and not (request.given.flag("yes") or request.dry_run or (asks and _is_terminal())):
+    if action.needs_yes and not (request.given.flag("yes") or request.dry_run or (interactive and _is_terminal())):
         raise request.given.wrong(f"{action.name} destroys {action.destroys}.", "Give --yes.")
 
 
@@ -165,7 +165,7 @@ def _is_terminal() -> bool:
 
 
 def _extent(request: Request) -> str:
-    """Return how much an action does, in words."""
+    """Return a summary of what an action does."""
     if not request.action.procedure or request.on_spark:
         return ""
     plan = _run_here(request, explain=True)

@@ -1,4 +1,4 @@
-"""The action ``compact --streaming``: compacts a table in this process for as long as it is written."""
+"""The action ``compact --streaming``: compacts a table continuously in this process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ STREAMING = "streaming"
 
 
 def compact_here(request: Request, context: CallContext) -> None:
-    """Compact at each new snapshot and print what was done, until Ctrl-C or a termination.
+    """Compact at each new snapshot and print the results, until Ctrl-C or a termination signal.
 
     Raises:
         PaimonError: a compaction failed.
     """
     values = {name: value for name, value in request.arguments.items() if name != STREAMING}
-    with on_signal("Stopping after the compaction that runs …") as stop:
+    with on_signal("Stopping after the running compaction …") as stop:
         compact_stream(context, values, stop, on_result=lambda result: _show(request, result))
 
 

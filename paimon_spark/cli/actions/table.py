@@ -20,13 +20,13 @@ class Target(StrEnum):
     DATABASE = "database"
     """The database is required; they are one argument, ``db.*`` if there is no table."""
     NAMES = "names"
-    """They are two optional arguments of the procedure."""
+    """Both are optional, and separate arguments of the procedure."""
     DATABASE_NAME = "database name"
     """The database is required, and an argument of its own; there is no table."""
     OPTIONAL = "optional"
     """As DATABASE, but nothing is required."""
     NONE = "none"
-    """The action has neither."""
+    """The action takes neither."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Option:
         parameter: the procedure's parameter that it sets; its own name by default.
         required: whether the action fails without it.
         join: what joins the values if it is given several times; otherwise it may be given once.
-        flag: whether it may stand without a value, which means true.
+        flag: whether it may be given without a value, which means true.
         doc: what it means; by default the description of the parameter.
         table_option: the table option that it sets instead of a parameter.
         refused: why it is not supported; empty if it is.
@@ -70,8 +70,8 @@ class Action:
         target: how the table reaches the procedure.
         table: the procedure's parameter of the table.
         destroys: what it destroys, for the question on a terminal; empty if nothing.
-        insists: whether it needs ``--yes`` where there is no terminal.
-        on_spark: whether it runs on Spark, whatever is given.
+        needs_yes: whether it needs ``--yes`` without a terminal.
+        on_spark: whether it always runs on Spark.
         spark_options: the options that need Spark.
         family: the entry point that has the procedure, for a quick start; if empty, all are loaded.
         has_dry_run: whether ``--dry_run`` prints a plan; a procedure that changes nothing has none.
@@ -83,7 +83,7 @@ class Action:
     target: Target = Target.TABLE
     table: str = "table"
     destroys: str = ""
-    insists: bool = False
+    needs_yes: bool = False
     on_spark: bool = False
     spark_options: tuple[str, ...] = ()
     family: str = ""
@@ -390,9 +390,9 @@ DESTROYS: Mapping[str, str] = {
     "trigger_tag_automatic_creation": "automatic tags that are too many or too old",
     "undo": "the snapshots since a purge, if it undoes one",
 }
-"""What procedures destroy that are actions of this project only."""
-INSISTS = frozenset({"purge_files"})
-"""Those of them that need ``--yes`` where there is no terminal."""
+"""What the actions that Paimon lacks destroy."""
+NEED_YES = frozenset({"purge_files"})
+"""Those of them that need ``--yes`` without a terminal."""
 
 CAPTURES: Mapping[str, Refusal] = {
     name: Refusal(_CAPTURE.why, _CAPTURE.instead.format(source=source)) for name, source in _CAPTURED.items()

@@ -18,18 +18,18 @@ def text_of(column: pa.Array, source: DataType, zone: str) -> pa.Array:
     if column.offset:
         column = pa.concat_arrays([column.slice(0, 0), column])
     if isinstance(source, RowType):
-        members = [_told(pc.struct_field(column, [i]), f.type, zone) for i, f in enumerate(source.fields)]
+        members = [_texts(pc.struct_field(column, [i]), f.type, zone) for i, f in enumerate(source.fields)]
         inside = pc.binary_join_element_wise(*members, ", ")
         return _closed(column, "{", inside, "}")
     if isinstance(source, MapType):
-        keys, values = _told(column.keys, source.key, zone), _told(column.items, source.value, zone)
+        keys, values = _texts(column.keys, source.key, zone), _texts(column.items, source.value, zone)
         return _closed(column, "{", _joined(column, pc.binary_join_element_wise(keys, values, " -> ")), "}")
     if isinstance(source, ArrayType):
-        return _closed(column, "[", _joined(column, _told(column.values, source.element, zone)), "]")
+        return _closed(column, "[", _joined(column, _texts(column.values, source.element, zone)), "]")
     raise TypeError(f"{source} cannot be cast to text")
 
 
-def _told(column: pa.Array, source: DataType, zone: str) -> pa.Array:
+def _texts(column: pa.Array, source: DataType, zone: str) -> pa.Array:
     return pc.fill_null(text_of(column, source, zone), _NULL)
 
 

@@ -1,4 +1,4 @@
-"""The changelog rows of merged keys: what each key was before, and what it is after.
+"""The changelog rows of merged keys: the state of each key before and after.
 
 (docs/spec/semantics.md, section 6)
 """
@@ -21,7 +21,7 @@ from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
 _KEY = "_key_"
-"""The number of the key of each row, so that merged rows can be told apart where a merge drops keys."""
+"""The number of the key of each row, which identifies merged rows if a merge drops keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class ChangeRows:
 
     Attributes:
         columns: the columns of the changelog rows, system columns included.
-        compared: the columns in which an update must differ to be one; None if every update is one.
+        compared: the columns of which an update must change at least one; None if every update counts.
     """
 
     columns: tuple[str, ...]
@@ -62,7 +62,7 @@ class ChangeRows:
 
     @classmethod
     def of(cls, table: Table) -> ChangeRows:
-        """Return what makes the changelog rows of a table by its options."""
+        """Return the maker of changelog rows for the options of a table."""
         options, names = table.options, table.schema.field_names
         compared = None
         if options.changelog_row_deduplicate:
@@ -77,7 +77,7 @@ class ChangeRows:
             rows: the versions that were merged.
             before: the position in `rows` of the row that each key had before, or -1.
             merged: the row that each key has now.
-            changed: the keys whose changelog rows are wanted.
+            changed: the keys whose changelog rows are requested.
         """
         old = changed & _adds(rows, before)
         new = changed & _adds(merged.rows, merged.row_of)
@@ -105,7 +105,7 @@ class ChangeRows:
 
 
 def _adds(rows: pa.Table, positions: I64) -> Mask:
-    """Return which positions are those of rows that are not retracts."""
+    """Return which positions are of rows that are not retracts."""
     found = positions >= 0
     found[found] = ~retracts(rows)[positions[found]]
     return found

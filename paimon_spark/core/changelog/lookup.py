@@ -1,8 +1,8 @@
 """Merging with a lookup: rows of level 0 are merged with the row that the levels above them hold for their key.
 
-The versions to merge are those of the files of a compaction and of the files above its output level, told apart by the
-level of their file. Keys that only the latter have are left out. What a key had before is its row above level 0.
-(docs/spec/semantics.md, M1, C20 and section 6)
+The versions to merge are those of the files of a compaction and of the files above its output level, distinguished by
+the level of their file. Keys that only the latter have are left out. The previous row of a key is its row above level
+0. (docs/spec/semantics.md, M1, C20 and section 6)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What the merge of some keys gives.
+    """The result of merging some keys.
 
     Attributes:
         rows: the merged rows in key order, retracts included.
@@ -38,7 +38,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Merges keys and looks up what they were before.
+    """Merges keys and looks up their previous rows.
 
     Attributes:
         function: merges the versions of keys.
@@ -74,6 +74,6 @@ class Lookup:
 
 
 def _retracts_alone(groups: KeyGroups) -> KeyGroups:
-    """Let single retracts be merged, too: what they retract from may be nothing (docs/spec/semantics.md, C20)."""
+    """Merge single retracts, too, because there may be no row to retract from (docs/spec/semantics.md, C20)."""
     single = (groups.counts == 1) & retracts(groups.rows)[groups.order[groups.starts]]
     return KeyGroups(groups.rows, groups.order, groups.starts, single) if single.any() else groups

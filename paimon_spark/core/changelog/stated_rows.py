@@ -1,7 +1,7 @@
-"""Merging where a statement states the row of some keys: its rows take the place of the merged ones.
+"""Merging with rows that a statement sets for some keys: its rows replace the merged ones.
 
-The stored versions of a key are merged as in a full compaction; the stated row is none of them. What a key was before
-depends on the changelog producer, because that decides which rows the changelog has told already.
+The stored versions of a key are merged as in a full compaction, without the row of the statement. The previous row of a
+key depends on the changelog producer, which determines the rows that the changelog has already.
 (docs/spec/semantics.md, section 6)
 """
 
@@ -22,12 +22,12 @@ from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 
 STATED = -1
-"""The level of rows that a statement states; stored ones have the level of their file."""
+"""The level of rows that a statement sets; stored ones have the level of their file."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatedRows:
-    """Merges all versions of keys, stated rows included.
+    """Merges all versions of keys, including rows that a statement sets.
 
     Attributes:
         function: merges the stored versions of keys.
@@ -45,7 +45,7 @@ class StatedRows:
     def of(cls, table: Table, function: MergeFunction, top: int) -> StatedRows:
         """Return the merge for a table."""
         changes = ChangeRows.of(table)
-        if table.options.merge_engine is MergeEngine.FIRST_ROW:  # a later version of a key is no change of it
+        if table.options.merge_engine is MergeEngine.FIRST_ROW:  # a later version of a key does not change it
             values = tuple(n for n in table.schema.field_names if n not in table.schema.primary_keys)
             changes = ChangeRows(changes.columns, values)
         return cls(function, table.options.changelog_producer, top, changes)
@@ -54,7 +54,7 @@ class StatedRows:
         """Merge the versions of keys; their rows have the column ``_LEVEL``.
 
         Raises:
-            ConflictError: the row of a key is stated, but none is stored.
+            ConflictError: a statement sets the row of a key of which none is stored.
         """
         at = last_where(level_of(groups.rows)[groups.order] == STATED, groups.starts)
         found = at >= 0

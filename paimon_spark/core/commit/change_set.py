@@ -1,4 +1,4 @@
-"""What one snapshot is to change, derived from commit messages: entries in order, index changes, kind."""
+"""The changes of one snapshot, derived from commit messages: entries in order, index changes, kind."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ class Change:
 
     @property
     def removed(self) -> set[DataFileKey]:
-        """Return the data files that go for good; one that comes back at another level does not."""
+        """Return the data files that are removed; a file that is added again at another level is not."""
         back = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.ADD}
         gone = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in self.entries if e.kind is FileKind.DELETE}
         return gone - back
 
     @property
     def needs_check(self) -> bool:
-        """Return whether the change relies on files that another commit may have taken away."""
+        """Return whether the change relies on files that another commit may have removed."""
         return self.kind is not CommitKind.APPEND or any(e.kind is FileKind.DELETE for e in self.index_changes)
 
 
 def append_part(messages: Iterable[CommitMessage]) -> Change:
-    """Return what the writers did: new files, removed files and changelog of the write.
+    """Return the changes of the writers: new files, removed files and changelog of the write.
 
     A change that removes files or touches deletion vectors is an OVERWRITE.
     """
@@ -91,7 +91,7 @@ def append_part(messages: Iterable[CommitMessage]) -> Change:
 
 
 def compact_part(messages: Iterable[CommitMessage]) -> Change:
-    """Return what compaction did in the same messages."""
+    """Return the changes of compactions in the same messages."""
     items = list(messages)
     removed = [e for m in items for e in _entries(m, FileKind.DELETE, m.compact_before)]
     added = [e for m in items for e in _entries(m, FileKind.ADD, m.compact_after)]
@@ -108,7 +108,7 @@ def compact_part(messages: Iterable[CommitMessage]) -> Change:
 def overwrite_part(
     messages: Iterable[CommitMessage], live: Iterable[ManifestEntry], live_index: Iterable[IndexManifestEntry]
 ) -> Change:
-    """Return a change that replaces all of `live` and `live_index` by what the messages add; no changelog."""
+    """Return a change that replaces all of `live` and `live_index` by the files of the messages; without changelog."""
     items = list(messages)
     added = [e for m in items for e in _entries(m, FileKind.ADD, m.new_files)]
     new_index = [_index_entry(m, FileKind.ADD, f) for m in items for f in m.new_index_files]
@@ -120,9 +120,9 @@ def overwrite_part(
 
 
 def promote_to_top(table: Table, messages: Iterable[CommitMessage]) -> list[CommitMessage]:
-    """Return the messages of an overwrite with new files put straight into the top level where they may stand.
+    """Return the messages of an overwrite, with new files moved to the top level where possible.
 
-    That is: level-0 files of one bucket that do not overlap and hold no deletes, and no compaction in the message.
+    That is: level-0 files of one bucket that do not overlap and have no deletes, and no compaction in the message.
     """
     items = list(messages)
     if not table.is_primary_key_table or not table.options.overwrite_upgrade:
@@ -155,7 +155,7 @@ def combine_index(
     """Return the complete index entries after a change.
 
     Hash indexes, and deletion vectors of bucketed tables, have one file for each (partition, bucket): an added one
-    replaces it. Everything else, also what is not understood here, goes by file name.
+    replaces it. All other entries, including unknown kinds, are identified by file name.
     """
 
     def by_bucket(e: IndexManifestEntry) -> bool:

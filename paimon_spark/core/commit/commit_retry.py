@@ -1,15 +1,15 @@
 """The race for the next snapshot.
 
-A snapshot is published by creating its file exclusively. Each attempt builds it upon the newest snapshot and has one of
-these outcomes::
+A snapshot is published by creating its file exclusively. Each attempt builds it on top of the newest snapshot and has
+one of these outcomes::
 
     Won       the snapshot is published
-    Lost      another commit took the id: try again upon that one
-    Outdated  the base expired while the attempt read it: try again upon the newest snapshot
-    Unknown   the store did not say whether it created the file: look for it before trying again
+    Lost      another commit took the id: try again on top of that one
+    Outdated  the base expired while the attempt read it: try again on top of the newest snapshot
+    Unknown   the store did not report whether it created the file: look for it before trying again
     TimedOut  there was no time left for the attempt
 
-A conflict ends the race with a ConflictError; an error of a store that certainly created nothing ends it, too.
+A conflict ends the race with a ConflictError; so does an error of the store that excludes that the file was created.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, CommitKind
 from paimon_spark.spec.snapshot import Snapshot
 
 Planner = Callable[[ManifestStore, Snapshot | None], Change]
-"""Returns what is to change, given the newest snapshot; called once in every attempt."""
+"""Returns the changes, given the newest snapshot; called once per attempt."""
 _JITTER = 0.2
 
 
@@ -50,17 +50,17 @@ class Won:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Another commit took the snapshot's id; what the attempt wrote is deleted."""
+    """Another commit took the snapshot's id; the files of the attempt are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outdated:
-    """The base is not the newest snapshot any more and has expired; what the attempt wrote is deleted."""
+    """The base is not the newest snapshot any more and has expired; the files of the attempt are deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The store did not say whether it created the snapshot; what the attempt wrote stays."""
+    """The store did not report whether it created the snapshot; the files of the attempt are kept."""
 
     snapshot_id: int
     error: Exception
@@ -76,28 +76,26 @@ Outcome = Won | Lost | Outdated | Unknown | TimedOut
 
 @dataclass(slots=True)
 class _PublishAttempts:
-    """What the attempts to publish one snapshot have learned so far."""
+    """The state of the attempts to publish one snapshot."""
 
     started: float
     since: int
-    """An own snapshot can only be above this one."""
+    """A snapshot of this commit can only be above this one."""
     lists: set[str] = field(default_factory=set)
-    """Delta manifest lists of all attempts; their names are unique, so they identify an own snapshot."""
+    """Delta manifest lists of all attempts; their names are unique, so they identify a snapshot of this commit."""
     unknown: Unknown | None = None
-    """The last attempt whose outcome is open; None again once its id is seen to be another commit's."""
+    """The last attempt whose outcome is open; None again once its id is found to be another commit's."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPublisher:
     """Publishes one snapshot.
 
-    Args:
-        builder: builds it, upon the base of each attempt.
-        plan: returns what it changes.
+    Args: builder: builds it on top of the base of each attempt. plan: returns the changes.
         kind: kind of the snapshot.
         sleep: waits between attempts.
         since: the newest snapshot when the commit of a streaming job was found to be missing; another process of the
-            job may have made it above. None if no other process makes it.
+            job may have committed it above that snapshot. None if no other process makes it.
     """
 
     builder: SnapshotBuilder
@@ -114,8 +112,8 @@ class SnapshotPublisher:
         """Try until the snapshot is published; return its id.
 
         Raises:
-            ConflictError: the change does not fit on the table as it is now, or every attempt lost the race.
-            OutcomeUnknownError: the store never said whether the snapshot was created.
+            ConflictError: the change conflicts with the current table, or every attempt lost the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
         """
         base = self._newest()
         newest = base.id if base else 0
@@ -130,7 +128,7 @@ class SnapshotPublisher:
         return outcome.snapshot_id if isinstance(outcome, Won) else self._last_look(attempts)
 
     def _newest(self) -> Snapshot | None:
-        """Return the newest snapshot. What a rollback that died has left above it goes, or it would hide a new one."""
+        """Return the newest snapshot. Snapshots above it, left by an interrupted rollback, are removed first."""
         complete_rollback(self._table)
         return self._table.snapshots.latest()
 
@@ -150,7 +148,7 @@ class SnapshotPublisher:
         return TimedOut() if self._out_of_time(attempts) else self._attempt(base, attempts)
 
     def _attempt(self, base: Snapshot | None, attempts: _PublishAttempts) -> Outcome:
-        """Build the snapshot upon `base` and try to create it."""
+        """Build the snapshot on top of `base` and try to create it."""
         store = ManifestStore(self._table)
         try:
             built = self._build(store, base)
@@ -166,7 +164,7 @@ class SnapshotPublisher:
         return outcome
 
     def _build(self, store: ManifestStore, base: Snapshot | None) -> BuiltSnapshot:
-        """Return what to publish. After an error nothing of what was written for it is left."""
+        """Return the snapshot to publish. After an error, the files written for it are deleted."""
         try:
             built = self.builder.build(store, base, self.plan(store, base))
             store.sync()
@@ -191,7 +189,7 @@ class SnapshotPublisher:
         """Try to create the snapshot file.
 
         Raises:
-            PaimonError: the store certainly refused it, and no earlier attempt is open.
+            PaimonError: the store rejected it, and the outcome of no earlier attempt is open.
         """
         attempts.lists.add(snapshot.delta_manifest_list)
         try:
@@ -234,7 +232,7 @@ class SnapshotPublisher:
 
         Raises:
             OutcomeUnknownError: the snapshot of an attempt whose outcome is open may have been there and expired, or
-                is there, but the store does not tell whether it can stay.
+                exists, but it cannot be checked whether it is valid.
         """
         last, snapshots, unknown = newest.id if newest else 0, self._table.snapshots, attempts.unknown
         for snapshot_id in range(attempts.since + 1, last + 1):
@@ -250,7 +248,7 @@ class SnapshotPublisher:
         return None
 
     def _is_own(self, found: Snapshot, attempts: _PublishAttempts) -> bool:
-        """Return whether a snapshot is of this commit, and stays."""
+        """Return whether a snapshot is of this commit, and valid."""
         if found.delta_manifest_list in attempts.lists:
             return not self._table.snapshots.withdraw_stranded(found)
         return self._repeats(found)
@@ -288,7 +286,7 @@ class SnapshotPublisher:
         if attempts.unknown is not None:
             unknown = attempts.unknown.error
             error = OutcomeUnknownError(
-                f"The store did not say whether the commit to table {self._table.name} succeeded ({unknown}).",
+                f"The store did not report whether the commit to table {self._table.name} succeeded ({unknown}).",
                 hint=f"Check its snapshots for the commit user {self.builder.commit_user} before you run it again.",
             )
             error.__cause__ = unknown

@@ -34,7 +34,7 @@ from paimon_spark.spec.predicate import AlwaysTrue, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 
 BATCH_COMMIT = CommitMetadata()
-"""What a batch job says of its commit, unless it knows more."""
+"""The metadata of a batch job's commit by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class EmptyCommit:
-    """There was nothing to commit; the table is as before."""
+    """There was nothing to commit; the table is unchanged."""
 
 
 CommitResult = Committed | EmptyCommit
@@ -54,15 +54,15 @@ CommitResult = Committed | EmptyCommit
 
 @dataclass(slots=True)
 class FileStoreCommit:
-    """Commits to one table in the name of one user. Not to be shared between threads.
+    """Commits to one table as one user. Not thread-safe.
 
     Args:
-        table: where to commit.
-        commit_user: stable for a streaming job, so that repeated identifiers are recognised; random otherwise.
+        table: the table.
+        commit_user: stable for a streaming job, so that repeated identifiers are recognized; random otherwise.
         clock: epoch seconds.
         sleep: waits between attempts.
-        since: the newest snapshot when a streaming job found that its commit was missing; a commit of the same user
-            and identifier above it is this one, made by another process of the job.
+        since: the newest snapshot when a streaming job found that its commit was missing; a commit of the same user and
+            identifier above it is this commit, made by another process of the job.
     """
 
     table: Table
@@ -73,7 +73,7 @@ class FileStoreCommit:
     _published: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Make up a user unless one is given."""
+        """Generate a user unless one is given."""
         if self.commit_user is None:
             prefix = self.table.options.commit_user_prefix
             self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
@@ -91,24 +91,24 @@ class FileStoreCommit:
         rows_of: int | None = None,
         buckets_of: int | None = None,
     ) -> CommitResult:
-        """Publish what writers and compactors did: the writes first, the compactions after them.
+        """Publish the changes of writers and compactors: the writes first, then the compactions.
 
         Args:
-            messages: what was done.
-            metadata: what the snapshots say of the commit.
-            ignore_empty: publish nothing where nothing was done.
+            messages: the changes.
+            metadata: properties of the commit that the snapshots record.
+            ignore_empty: publish nothing if there are no changes.
             hash_files: the hash index files by which the writers chose dynamic buckets, by partition and bucket; they
-                must still be the table's in the partitions that the writes change.
-            keys_of: the snapshot whose keys the writers looked up; since then nothing but compactions may be committed.
+                must still be current in the partitions that the writes change.
+            keys_of: the snapshot whose keys the writers looked up; only compactions may be committed after it.
             whole_partitions: the removed files must be all files of the partitions that the writes change.
-            rows_of: the snapshot whose sequence numbers the compactions continue; since then, no rows may be written to
-                buckets of their partitions.
-            buckets_of: the snapshot whose rows the removed files hold; since then, no rows may be written to their
-                buckets.
+            rows_of: the snapshot whose sequence numbers the compactions continue; no rows may be written to buckets of
+                their partitions after it.
+            buckets_of: the snapshot whose rows the removed files hold; no rows may be written to their buckets after
+                it.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
-            OutcomeUnknownError: the store never said whether the snapshot was created.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
         """
         items = list(messages)
         ids: tuple[int, ...] = ()
@@ -135,19 +135,19 @@ class FileStoreCommit:
         dynamic: bool = False,
         ignore_empty: bool = True,
     ) -> CommitResult:
-        """Replace what is in some partitions by the new files, as the table is at the moment of the commit.
+        """Replace the content of partitions, in their state at the commit, by new files.
 
         Args:
             messages: the new files; none empties the partitions.
-            metadata: what the snapshots say of the commit.
+            metadata: properties of the commit that the snapshots record.
             partitions: filter over the partition columns; None means the whole table.
             dynamic: replace just the partitions that the messages write to; none, if they write nothing.
-            ignore_empty: publish nothing where nothing is removed or added.
+            ignore_empty: publish nothing if no file is removed or added.
 
         Raises:
             ArgumentError: a message writes outside `partitions`.
             ConflictError: every attempt lost the race.
-            OutcomeUnknownError: the store never said whether the snapshot was created.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
         """
         items = promote_to_top(self.table, messages)
         written = {m.partition for m in items if m.new_files}
@@ -173,18 +173,18 @@ class FileStoreCommit:
             metadata: properties of the commit that the snapshot records.
 
         Raises:
-            ConflictError: the change does not fit on the table, or every attempt lost the race.
-            OutcomeUnknownError: the store never said whether the snapshot was created.
+            ConflictError: the change conflicts with the table, or every attempt lost the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
         """
         if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
             return EmptyCommit()
         return Committed((self._publish(plan, kind, metadata),))
 
     def abort(self, messages: Iterable[CommitMessage]) -> None:
-        """Delete the files that uncommitted messages brought.
+        """Delete the files of uncommitted messages.
 
-        Files that this committer published before (the writes of a commit whose compactions failed) stay. Not to be
-        called after an OutcomeUnknownError.
+        Files that this committer published before (the writes of a commit whose compactions failed) are kept. Must not
+        be called after an OutcomeUnknownError.
         """
         paths = self.table.paths
         left: list[str] = []
@@ -200,7 +200,7 @@ class FileStoreCommit:
 
     @contextmanager
     def or_abort(self, messages: Iterable[CommitMessage]) -> Iterator[None]:
-        """Delete the files of `messages` if their commit, which is made in the block, surely failed."""
+        """Delete the files of `messages` if their commit in the block certainly failed."""
         try:
             yield
         except OutcomeUnknownError:
@@ -223,7 +223,7 @@ class FileStoreCommit:
     def _and_compaction(
         self, ids: tuple[int, ...], compacted: Change, metadata: CommitMetadata, rows_of: int | None = None
     ) -> CommitResult:
-        """Publish a compaction, if there is one; return it and what was published before it."""
+        """Publish a compaction, if there is one; return it and the snapshots published before it."""
         if not compacted.is_empty:
             plan = _fixed(compacted) if rows_of is None else _on_rows(compacted, rows_of)
             ids = (*ids, self._publish(plan, compacted.kind, metadata))
@@ -241,7 +241,7 @@ def _fixed(change: Change) -> Planner:
 
 
 def _on_hash_index(change: Change, hash_files: Mapping[bytes, Mapping[int, str]]) -> Planner:
-    """Return the planner of a change that holds only while the hash index files are those given."""
+    """Return the planner of a change that is valid only while the hash index files are the given ones."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_hash_index(store, base, change, hash_files)
@@ -251,7 +251,7 @@ def _on_hash_index(change: Change, hash_files: Mapping[bytes, Mapping[int, str]]
 
 
 def _on_keys(change: Change, snapshot_id: int) -> Planner:
-    """Return the planner of a change that holds only while the table has the keys of a snapshot."""
+    """Return the planner of a change that is valid only while the table has the keys of a snapshot."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_same_keys(store, base, snapshot_id)
@@ -261,7 +261,7 @@ def _on_keys(change: Change, snapshot_id: int) -> Planner:
 
 
 def _on_rows(change: Change, snapshot_id: int) -> Planner:
-    """Return the planner of a change that holds only while its buckets have the rows of a snapshot."""
+    """Return the planner of a change that is valid only while its buckets have the rows of a snapshot."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_same_rows(store, base, change, snapshot_id)
@@ -271,7 +271,7 @@ def _on_rows(change: Change, snapshot_id: int) -> Planner:
 
 
 def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
-    """Return the planner of a change that holds only while the buckets of its removed files have a snapshot's rows."""
+    """Return the planner of a change that is valid only while the buckets of its removed files are unchanged."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         change = planned(store, base)
@@ -282,7 +282,7 @@ def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
 
 
 def _of_whole_partitions(change: Change) -> Planner:
-    """Return the planner of a change that holds only while its partitions have no other files than it removes."""
+    """Return the planner of a change that is valid only while its partitions have only files that it removes."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_whole_partitions(store, base, change)
@@ -300,7 +300,7 @@ def _file_names(change: Change) -> set[str]:
 def _replacement(
     table: Table, items: list[CommitMessage], chosen: set[bytes] | None, partitions: Predicate | None
 ) -> Planner:
-    """Return what replaces the live files of the `chosen` partitions, or of those that match, by the new ones."""
+    """Return the change that replaces the live files of the `chosen` or matching partitions by the new ones."""
     postponed = table.bucket_mode is BucketMode.POSTPONE
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:

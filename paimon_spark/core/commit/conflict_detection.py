@@ -88,7 +88,7 @@ class IndexFileGone:
 
 @dataclass(frozen=True, slots=True)
 class HashIndexMoved:
-    """The hash index by which rows found their buckets no longer belongs to the table."""
+    """The hash index by which buckets were assigned no longer belongs to the table."""
 
     partition: bytes
     bucket: int
@@ -132,7 +132,7 @@ class FileAdded:
 
 @dataclass(frozen=True, slots=True)
 class VectorChanged:
-    """Other rows of a data file are deleted than the change knows of."""
+    """The deleted rows of a data file are not those that the change was based on."""
 
     partition: bytes
     bucket: int
@@ -227,7 +227,7 @@ def vector_of_missing_file(base: Iterable[ManifestEntry], marked: Collection[Dat
 
 
 def vector_added_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | None:
-    """Return a data file that gets more than one deletion vector, of which readers would obey a single one, or None."""
+    """Return a data file that gets more than one deletion vector, of which readers would apply only one, or None."""
     seen: set[DataFileKey] = set()
     for e in changes:
         for r in (e.file.deletion_ranges or ()) if e.kind is FileKind.ADD else ():
@@ -241,12 +241,12 @@ def vector_added_twice(changes: Iterable[IndexManifestEntry]) -> FileRepeated | 
 def vector_conflict(
     touched: Iterable[DataFileKey], seen: Mapping[DataFileKey, int], now: Mapping[DataFileKey, int]
 ) -> VectorChanged | None:
-    """Return a data file other rows of which were deleted than the change knows of, or None.
+    """Return a data file whose deleted rows are not those that the change was based on, or None.
 
     Args:
         touched: the data files that the change removes, or of which it deletes rows.
-        seen: fingerprints of the vectors that the change knows of; a file that is not named had none.
-        now: the same of the vectors that the table has.
+        seen: fingerprints of the vectors that the change is based on; a file that is not named had none.
+        now: fingerprints of the current vectors of the table.
     """
     for place in sorted(touched):
         if seen.get(place, NO_VECTOR) != now.get(place, NO_VECTOR):
@@ -277,7 +277,7 @@ def hash_index_conflict(
 
 
 def hash_file_name(file: IndexFileMeta) -> str:
-    """Return what tells an index file from others: its external path, or its name."""
+    """Return the identity of an index file: its external path, or its name."""
     return file.external_path or file.file_name
 
 
@@ -323,7 +323,7 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
 def _describe_moved(
     conflict: HashIndexMoved | KeysMoved | RowsAdded | BucketChanged | FileAdded | VectorChanged, where: str, again: str
 ) -> tuple[str, str]:
-    """Return the error message and its hint, if another commit changed what this one looked up."""
+    """Return the error message and its hint for changes of what this commit looked up."""
     match conflict:
         case HashIndexMoved():
             return (

@@ -1,8 +1,8 @@
-"""Deletion vectors at the moment of a commit: what is left of the index files that the change touches.
+"""Rewriting of deletion vector index files in a commit.
 
-A vector of a data file that goes, or gets another vector, leaves its index file; its neighbours move into a new one.
-This is decided anew in every attempt, from the index files as they are then, so that commits that delete rows of
-different data files do not disturb each other. A bucket whose last vector goes keeps an empty index file, as in Paimon.
+If a data file is removed or gets another vector, its vector is dropped from the index file, and the other vectors move
+to a new one. Every attempt does this with the current index files, so that commits that delete rows of different data
+files do not conflict. A bucket without vectors keeps an empty index file, as in Paimon.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, BucketKey, DataFi
 class RewrittenVectors:
     """A change that names every index file.
 
-    `superseded` are paths of index files of its messages that it does not need after all: their vectors are written
-    again, joined with others. They can go once the change is committed; another attempt may still need them.
+    `superseded` are paths of index files of its messages whose vectors were written again, joined with others. They can
+    be deleted once the change is committed; another attempt may still need them.
     """
 
     change: Change
@@ -35,14 +35,14 @@ class RewrittenVectors:
 def rewrite_deletion_vectors(
     store: ManifestStore, live: Sequence[IndexManifestEntry], change: Change
 ) -> RewrittenVectors | VectorChanged:
-    """Return the change with all that it does to deletion vectors, or why it cannot be made.
+    """Return the change with all changes of deletion vectors, or the conflict that prevents it.
 
     Index files are written through `store`.
 
     Args:
         store: manifests of the table.
         live: the table's index entries now.
-        change: what the messages say; index files that it removes by name are left to it.
+        change: the change of the messages; index files that it removes by name are not rewritten.
     """
     touched = change.data_files_with_new_vectors | change.removed
     if not touched:
@@ -69,12 +69,12 @@ def rewrite_deletion_vectors(
 
 
 def _by_file(table: Table) -> bool:
-    """Return whether index files go by their names; otherwise a bucket has a single one."""
+    """Return whether index files are identified by name; otherwise a bucket has a single one."""
     return table.bucket_mode is BucketMode.BUCKET_UNAWARE
 
 
 def _affected(table: Table, live: Iterable[IndexManifestEntry], change: Change) -> list[IndexManifestEntry]:
-    """Return the index files that cannot stay as they are, but for those that the change removes by name."""
+    """Return the index files to rewrite, without those that the change removes by name."""
     given_up = {e.file.file_name for e in change.index_changes if e.kind is FileKind.DELETE}
     replaced = set() if _by_file(table) else {key.bucket_key for key in change.data_files_with_new_vectors}
     touched = change.data_files_with_new_vectors | change.removed
@@ -104,7 +104,7 @@ def _joined(change: Change, staying: Iterable[DataFileKey]) -> list[IndexManifes
 def _emptied(
     affected: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry], staying: Iterable[DataFileKey]
 ) -> set[BucketKey]:
-    """Return the buckets whose vectors all go."""
+    """Return the buckets whose vectors are all removed."""
     filled = {e.bucket_key for e in added if e.file.index_type == DELETION_VECTORS_INDEX}
     return {e.bucket_key for e in affected} - filled - {key.bucket_key for key in staying}
 

@@ -1,4 +1,4 @@
-"""Commits that change only how, or which, manifests list the data files: no file is added or removed by an entry."""
+"""Commits that change only the manifests: no file is added or removed by an entry."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The data manifests of a new snapshot, and how many rows its files have."""
+    """The data manifests of a new snapshot, and the number of rows in its files."""
 
     metas: Sequence[ManifestFileMeta]
     rows: int
 
 
 Rewrite = Callable[[ManifestStore, Snapshot], Manifests]
-"""Returns the manifests that replace those of a snapshot; called once in every attempt of the commit."""
+"""Returns the manifests that replace those of a snapshot; called once per attempt of the commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _RewriteBuilder(SnapshotBuilder):
-    """Builds a snapshot that differs from its base by the manifests alone."""
+    """Builds a snapshot that differs from its base only by the manifests."""
 
     rewrite: Rewrite = field(kw_only=True, repr=False)
 
@@ -80,7 +80,7 @@ def publish_rewritten(table: Table, rewrite: Rewrite, kind: CommitKind, *, purpo
     Raises:
         NotFoundError: the table has no snapshot.
         ConflictError: every attempt lost the race.
-        OutcomeUnknownError: the store never said whether the snapshot was created.
+        OutcomeUnknownError: the store never reported whether the snapshot was created.
     """
     user = f"{purpose}-{uuid.uuid4()}"
     builder = _RewriteBuilder(table, user, CommitMetadata(), time.time, rewrite=rewrite)

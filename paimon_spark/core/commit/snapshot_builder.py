@@ -1,4 +1,4 @@
-"""From a base snapshot and a change to the next snapshot: writes its manifests and says what it is to contain."""
+"""Builds the next snapshot from a base snapshot and a change, and writes its manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """What a snapshot says of its commit, beside the files."""
+    """Metadata of a commit that its snapshot records."""
 
     identifier: int = BATCH_COMMIT_IDENTIFIER
     operation: Operation | None = None
@@ -34,7 +34,7 @@ class CommitMetadata:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSnapshot:
-    """A snapshot whose manifests are written. The `superseded` files can go once it is published."""
+    """A snapshot whose manifests are written. The `superseded` files can be deleted once it is published."""
 
     snapshot: Snapshot
     superseded: tuple[str, ...] = ()
@@ -42,12 +42,12 @@ class BuiltSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotBuilder:
-    """Builds the snapshots of one commit, each upon the base of its attempt.
+    """Builds the snapshots of one commit, each on top of the base of its attempt.
 
     Args:
-        table: where to commit.
-        commit_user: in whose name.
-        metadata: what else the snapshots say.
+        table: the table.
+        commit_user: the committing user.
+        metadata: other properties of the snapshots.
         clock: epoch seconds.
     """
 
@@ -60,7 +60,7 @@ class SnapshotBuilder:
         """Return the snapshot that follows `base`; its manifests are written through `store`.
 
         Raises:
-            ConflictError: the change does not fit on `base`.
+            ConflictError: the change conflicts with `base`.
         """
         check_change(store, base, change)
         rewritten = self._rewrite_vectors(store, base, change)
@@ -116,12 +116,12 @@ class SnapshotBuilder:
 
 
 def _free_row_id(store: ManifestStore, base: Snapshot) -> int:
-    """Return the first free row id after a release that does not know row ids, and left it out of its snapshots."""
+    """Return the first free row id if a release without row tracking has omitted it from its snapshots."""
     snapshots = store.table.snapshots
     older = (snapshots.find(i) for i in sorted(snapshots.ids(), reverse=True) if i < base.id)
-    told = next((s.next_row_id for s in older if s is not None and s.next_row_id is not None), 0)
+    recorded = next((s.next_row_id for s in older if s is not None and s.next_row_id is not None), 0)
     live = live_entries(store, store.data_manifests(base))
-    return max([told, *(e.file.first_row_id + e.file.row_count for e in live if e.file.first_row_id is not None)])
+    return max([recorded, *(e.file.first_row_id + e.file.row_count for e in live if e.file.first_row_id is not None)])
 
 
 def _base_manifests(store: ManifestStore, base: Snapshot, change: Change) -> list[ManifestFileMeta]:
@@ -135,7 +135,7 @@ def _base_manifests(store: ManifestStore, base: Snapshot, change: Change) -> lis
 
 
 def _adds_deleted(store: ManifestStore, metas: Sequence[ManifestFileMeta], change: Change) -> bool:
-    """Return whether a file that the change moves to another level was there before: some DELETE names it."""
+    """Return whether a file that the change moves to another level had that level before: some DELETE names it."""
     gone = {e.file.file_name for e in change.entries if e.kind is FileKind.DELETE}
     moved = {e.identity for e in change.entries if e.kind is FileKind.ADD and e.file.file_name in gone}
     if not moved:

@@ -127,7 +127,7 @@ class BatchMerge:
     ) -> Iterator[Merged]:
         """Merge all versions of a key at once; `limit` prunes the rows of the `upper` runs."""
         table, own = self._table, chained(batch)
-        order = replace(order, picks=False)  # no version is merged before the others: levels would get lost
+        order = replace(order, picks=False)  # no version is merged before the others, which would lose levels
         fields = needed_fields(table, order, table.schema.fields)
         above = oldest_first(upper)
         sources = [RunSource(r.size, partial(self._read_upper, r, fields, limit)) for r in above]

@@ -1,4 +1,4 @@
-"""Rewriting of the file indexes of a data file, whose rows stay where they are (docs/spec/semantics.md, R16)."""
+"""Rewriting of the file indexes of a data file, which is not rewritten itself (docs/spec/semantics.md, R16)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class IndexTask:
 
 
 class IndexRewriter:
-    """Compares the indexes of data files with what the options of the table say, and rewrites them."""
+    """Compares the indexes of data files with the options of the table, and rewrites them."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -39,7 +39,7 @@ class IndexRewriter:
         """The size of the indexes that `rewrite` has written, in the manifest or beside their files."""
 
     def is_current(self, task: IndexTask) -> bool:
-        """Return whether a file has the indexes that the options ask for, as far as their kinds tell it."""
+        """Return whether a file has indexes of the kinds that the options specify."""
         file = task.file
         wanted = {(s.name, str(s.kind)) for s in self._wanted(file)}
         names = index_files(file)
@@ -54,7 +54,7 @@ class IndexRewriter:
         return {(column, kind) for column, kinds in places.items() for kind in kinds} == wanted
 
     def rewrite(self, task: IndexTask) -> CommitMessage | None:
-        """Write the indexes of a file anew; None if they are what they were before."""
+        """Rewrite the indexes of a file; return None if they are unchanged."""
         file = task.file
         index = self._built(task)
         kept = tuple(n for n in file.extra_files if n not in index_files(file))

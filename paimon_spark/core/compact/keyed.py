@@ -27,7 +27,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 
 
 class Upgrade(Enum):
-    """How a file gets to the output level: moved as it is, moved after it was read, or rewritten."""
+    """How a file gets to the output level: moved unchanged, moved after it was read, or rewritten."""
 
     MOVE = 0
     READ = 1

@@ -1,4 +1,4 @@
-"""Record-level expiry: compaction leaves rows out whose time is too long ago (docs/spec/semantics.md, W23 and W24)."""
+"""Record-level expiry: compaction drops rows whose time is too long ago (docs/spec/semantics.md, W23 and W24)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paimon_spark.spec.stats import stats_view
 from paimon_spark.spec.types import DataField
 
 _MILLIS_FROM = 1_000_000_000_000
-"""From here on, a BIGINT counts milliseconds and not seconds."""
+"""From this value on, a BIGINT is in milliseconds instead of seconds."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -51,7 +51,7 @@ class RecordExpiry:
         return cls(table, time_field, now_seconds - age // 1000, FileSchemas(table))
 
     def may_be_in(self, file: DataFileMeta) -> bool:
-        """Return whether the statistics of a file tell that a row of it has expired."""
+        """Return whether the statistics of a file show that a row of it has expired."""
         written = self.schemas.of(file.schema_id)
         found = stats_view(file, written, self.table.schema).get(self.field.name)
         return found is not None and found.min is not None and _seconds_of(found.min) < self.limit

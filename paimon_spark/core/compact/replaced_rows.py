@@ -55,7 +55,7 @@ class ReplacedRows:
         return [f.file_name for f, b in zip(self.ordinals.members, self._bitmaps, strict=True) if b]
 
     def abort(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         delete_best_effort(self._table.file_io, self._written)
 
     def _put(self, path: str, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Execution of a compaction task: what it does to the files of its bucket, as a commit message.
+"""Execution of a compaction task; the result is a commit message.
 
 (docs/spec/semantics.md, sections 3 and 10)
 """
@@ -43,7 +43,7 @@ def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
 
 
 def _with_vectors(table: Table, task: CompactTask, message: CommitMessage, replaced: ReplacedRows) -> CommitMessage:
-    """Return the message with the new deletion vectors, and those that it relies on: of files read or marked."""
+    """Return the message with the new deletion vectors, and the vectors of read or marked files that it relies on."""
     changed = {*replaced.files, *(f.file_name for f in task.files)}
     return replace(
         message,

@@ -1,4 +1,4 @@
-"""A compaction unit of one bucket, as it travels to the executors."""
+"""A compaction unit of one bucket, as sent to executors."""
 
 from __future__ import annotations
 

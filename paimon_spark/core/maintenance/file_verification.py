@@ -1,4 +1,4 @@
-"""Checks of single files against what the metadata says of them: footers, rows, deletion vectors."""
+"""Checks of single files against the metadata: footers, rows, deletion vectors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Defect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileCheck:
-    """A data file, and what its manifest entry says of it."""
+    """A data file with its manifest entry."""
 
     path: str
     size: Long
@@ -42,7 +42,7 @@ class FileCheck:
 
 @dataclass(frozen=True, slots=True)
 class VectorCheck:
-    """The deletion vector of a data file; `rows` is the row count of that file, None if it is not known."""
+    """The deletion vector of a data file; `rows` is the row count of that file, None if unknown."""
 
     path: str
     data_file: str
@@ -74,7 +74,9 @@ def check_data_files(table: Table, checks: Iterable[FileCheck], *, decode: bool)
             yield Fault(check.path, Defect.UNREADABLE, str(e))
         else:
             if rows != check.rows:
-                yield Fault(check.path, Defect.WRONG_ROW_COUNT, f"it has {rows} rows, its manifest says {check.rows}")
+                yield Fault(
+                    check.path, Defect.WRONG_ROW_COUNT, f"it has {rows} rows, its manifest records {check.rows}"
+                )
 
 
 def _rows(table: Table, schemas: FileSchemas, check: FileCheck, *, decode: bool) -> int:
@@ -100,7 +102,7 @@ def check_vectors(table: Table, checks: Iterable[VectorCheck]) -> Iterator[Fault
             yield Fault(
                 check.path,
                 Defect.WRONG_VECTOR,
-                f"the vector of {check.data_file} marks {len(bitmap)} rows, its index manifest says "
+                f"the vector of {check.data_file} marks {len(bitmap)} rows, its index manifest records "
                 f"{check.cardinality}",
             )
         if check.rows is not None and bitmap and bitmap.max() >= check.rows:

@@ -125,7 +125,7 @@ def _check_there(table: Table, target_id: int) -> None:
 def complete_rollback(table: Table) -> None:
     """Complete an interrupted rollback, if there is one: no commit may build on its intermediate state.
 
-    What is left goes where the interrupted rollback put the rest: to its run of the trash, if it has one.
+    Remaining files go to the same run of the trash as those of the interrupted rollback, if it has one.
     """
     target = table.snapshots.rollback_target()
     if target is None:

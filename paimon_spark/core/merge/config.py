@@ -73,13 +73,13 @@ def _first_row(table: Table) -> tuple[MergeFunction, MergeInputs]:
 
 
 def _aggregation(table: Table) -> tuple[MergeFunction, MergeInputs]:
-    from paimon_spark.core.merge import aggregating  # not at module level: most workers start without it
+    from paimon_spark.core.merge import aggregating  # not at module level, because most workers do not need it
 
     return aggregating.aggregation(table)
 
 
 def _partial_update(table: Table) -> tuple[MergeFunction, MergeInputs]:
-    from paimon_spark.core.merge import aggregating  # not at module level: most workers start without it
+    from paimon_spark.core.merge import aggregating  # not at module level, because most workers do not need it
 
     return aggregating.partial_update(table)
 

@@ -1,4 +1,4 @@
-"""The versions of keys: what a merge function merges, and how merged rows are put together."""
+"""The versions of keys, the input of merge functions, and the assembly of merged rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class KeyGroups:
 
     @property
     def counts(self) -> I64:
-        """Return how many versions each key has."""
+        """Return the number of versions of each key."""
         return np.diff(np.append(self.starts, len(self.order)))
 
     def several(self) -> tuple[Mask, KeyGroups]:
@@ -59,7 +59,7 @@ class KeyGroups:
         return KeyGroups(self.rows, self.order[np.repeat(mask, counts)], np.cumsum(counted) - counted)
 
     def versions(self, mask: Mask) -> KeyGroups:
-        """Return all keys with the versions of `mask`, which goes by `order` and leaves each key a version."""
+        """Return all keys with the versions of `mask`, which is in `order` and has at least one version of each key."""
         if mask.all():
             return self
         counts = np.add.reduceat(mask.astype(np.int64), self.starts)

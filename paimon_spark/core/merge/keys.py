@@ -132,7 +132,7 @@ def _take(column: Column, positions: I64, chosen: pa.Array) -> Column:
 def _leading_codes(column: pa.Array) -> tuple[I64, bool]:
     """Return the first 8 bytes of each string after the prefix that all have, as numbers that order like the strings.
 
-    The second value tells whether equal numbers mean equal strings.
+    The second value is whether equal numbers mean equal strings.
     """
     starts, lengths, raw = string_parts(column)
     data = np.concatenate([raw, np.zeros(8, dtype=np.uint8)])

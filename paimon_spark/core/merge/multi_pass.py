@@ -54,7 +54,7 @@ def merge_sources(table: Table, sources: Sequence[RunSource], order: MergeOrder,
 def group_sources(
     table: Table, sources: Sequence[RunSource], order: MergeOrder, at_once: int
 ) -> Iterator[KeyGroups | pa.Table]:
-    """Yield what `merge_sources` merges, like `merge_key_groups`."""
+    """Yield the groups that `merge_sources` merges, like `merge_key_groups`."""
     rules = SpillRules.of(table.options, _SPILL_BUFFER) if len(sources) > at_once else None
     if rules is None:
         yield from merge_key_groups(_opened(sources), order)

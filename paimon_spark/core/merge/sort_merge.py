@@ -189,7 +189,7 @@ def _next_slices(live: Sequence[_Cursor]) -> list[Slice]:
 def superseded(slices: Sequence[Slice]) -> list[Mask]:
     """Return which rows of each slice are followed by another row of the same key, in that slice or a later one.
 
-    A key occurs twice in one slice only if a writer broke the rules, as pypaimon before 2.0 does.
+    A key occurs twice in one slice only in files of writers that do not merge their rows, such as pypaimon before 2.0.
     """
     if len(slices) == 1:
         return [np.zeros(slices[0].rows.num_rows, dtype=np.bool_)]  # as in a merge

@@ -1,4 +1,4 @@
-"""Changes between two snapshots: which commits they are in, or which two states they are the difference of.
+"""Changes between two snapshots: those of the commits in between, or the difference of the two states.
 
 (docs/spec/semantics.md, section 12)
 """
@@ -158,7 +158,7 @@ def _between_times(table: Table, first: int, last: int, source: ChangeSource) ->
 def _between_states(before: Snapshot | None, earliest: Snapshot, after: Snapshot) -> StateRange:
     """Return the range from the newest snapshot at a time; the state before the first snapshot is empty.
 
-    If the snapshots up to the time have expired, the earliest one left is the best that is known.
+    If the snapshots up to the time have expired, the earliest remaining one is used.
     """
     if before is None and earliest.id > 1:
         before = earliest

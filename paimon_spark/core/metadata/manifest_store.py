@@ -163,7 +163,7 @@ class ManifestStore:
         self.table.file_io.write(path, data)
 
     def sync(self) -> None:
-        """Make the files written through this store durable; a snapshot that names them may be published then."""
+        """Make the files written through this store durable; only then may a snapshot that names them be published."""
         if self.written:
             self.table.file_io.sync(self.written)
 

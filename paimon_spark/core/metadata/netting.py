@@ -1,8 +1,8 @@
 """Netting of manifest entries: an ADD and the DELETE of the same file identity cancel.
 
-`DeletedEntries` is for all manifests of a snapshot together: there, whatever order the manifests are read in, an ADD is
-live unless some DELETE names its file. `merge_entries` is for a part of them, whose entries stand in the order of the
-commits: a DELETE may cancel an ADD outside of that part, so it stays.
+`DeletedEntries` is for all manifests of a snapshot together: there, in any order of the manifests, an ADD is live
+unless some DELETE names its file. `merge_entries` is for a part of them, whose entries are in the order of the commits:
+a DELETE may cancel an ADD outside of that part, so it is kept.
 """
 
 from __future__ import annotations

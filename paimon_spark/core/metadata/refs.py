@@ -83,7 +83,7 @@ class RefStore:
         return _names(self.file_io.list(self.paths.tag_dir), _TAG)
 
     def find_tag(self, name: str) -> Tag | None:
-        """Return a tag, or None if there is no such file; what cannot be the name of a file is none."""
+        """Return a tag, or None if there is no such file; an invalid file name counts as missing."""
         found = self._tag_file(name)
         return None if found is None else parse_tag(*found)
 
@@ -239,7 +239,7 @@ def protecting_refs(table: Table, *, threads: int = THREADS) -> list[ProtectingR
 
     Args:
         table: the table.
-        threads: how many files are read at the same time.
+        threads: number of files that are read concurrently.
 
     Raises:
         CorruptTableError: a reference cannot be read.

@@ -1,6 +1,6 @@
 """Row ranges of data-evolution tables: the files that hold different columns of the same rows.
 
-Each file says the id of its first row, so files of one row range overlap in ids. A data file covers its whole range; a
+Each file has the id of its first row, so files of one row range overlap in ids. A data file covers its whole range; a
 file of BLOB or VECTOR values may cover a part of it. Where several files hold a column, the newest counts.
 """
 
@@ -66,7 +66,7 @@ class RowRange:
 
     @property
     def anchor(self) -> DataFileMeta:
-        """Return the data file that stands for the rows: the oldest. It has the deletion vector."""
+        """Return the data file that represents the rows: the oldest. It has the deletion vector."""
         return min(self.data, key=lambda f: (f.max_sequence_number, f.file_name))
 
     @property
@@ -125,5 +125,5 @@ def _by_row(file: DataFileMeta) -> tuple[int, int]:
 
 
 def anchors(table: Table, files: Sequence[DataFileMeta]) -> Sequence[DataFileMeta]:
-    """Return the files that stand for rows of a split: one for each row range, or all."""
+    """Return the files that represent the rows of a split: one for each row range, or all."""
     return [r.anchor for r in row_ranges(files)] if evolves(table) else files

@@ -74,7 +74,7 @@ def with_ids(new: pa.Table, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
 
 
 def sequence_bounds(column: pa.ChunkedArray) -> tuple[int, int]:
-    """Return the lowest and highest sequence number for the metadata of a file; 0 stands for one the commit assigns."""
+    """Return the lowest and highest sequence number for the metadata of a file; 0 means that the commit assigns it."""
     bounds = pc.min_max(column).as_py()
     return bounds["min"] or 0, 0 if column.null_count else bounds["max"] or 0
 

@@ -24,7 +24,7 @@ _OPTIONS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class ScanStart:
-    """Where a read starts: at the value of an option; without one, at the newest snapshot.
+    """The start of a read: the value of an option; without one, the newest snapshot.
 
     `compacted`: at the newest snapshot of a compaction.
     """

@@ -128,7 +128,7 @@ def at_time(table: Table, millis: int) -> Snapshot:
     raise NotFoundError(
         f"Table {table.name} has no snapshot at or before {_time_text(millis)}; the earliest, {earliest.id}, is of "
         f"{_time_text(earliest.time_millis)}.",
-        hint="Ask for that time or a later one.",
+        hint="Read at that time or a later one.",
         kind=ErrorKind.SNAPSHOT_NOT_FOUND,
     )
 

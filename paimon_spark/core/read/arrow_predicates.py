@@ -96,7 +96,7 @@ def _null_safe(column: pc.Expression, field: DataField, value: Any, *, negated: 
 
 
 def _identical(column: pc.Expression, field: DataField, value: Any, *, negated: bool) -> pc.Expression:
-    """Test like ``<=>``, but tell 0.0 from -0.0: their reciprocals are infinite with different signs."""
+    """Test like ``<=>``, but distinguish 0.0 from -0.0: their reciprocals are infinite with different signs."""
     found = _null_safe(column, field, value, negated=negated)
     if not isinstance(value, float) or value != 0:
         return found

@@ -1,7 +1,7 @@
 """Reads the values of a BLOB column from its files, or references to them.
 
-A file need not have a value for each of its rows: it then leaves the row to an older file. Only the indexes are read
-before it is known which file each value comes from.
+A file need not have a value for each of its rows: it then leaves the row to an older file. Until the file of each value
+is determined, only the indexes are read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def blob_values(
         as_descriptor: return references to the values.
 
     Raises:
-        CorruptTableError: a file is damaged, or has other rows than its metadata says.
+        CorruptTableError: a file is damaged, or its number of rows differs from its metadata.
     """
     ordered = sorted(files, key=lambda f: (f[0].max_sequence_number, f[0].file_name))
     with translate_io_errors():
@@ -71,7 +71,7 @@ def _index(file_io: FileIO, file: DataFileMeta, path: str) -> BlobIndex:
     index = read_index(file_io, path, file.file_size)
     if len(index.lengths) != file.row_count:
         raise CorruptTableError(
-            f"The BLOB file {path} has {len(index.lengths)} rows, but its manifest says {file.row_count}.",
+            f"The BLOB file {path} has {len(index.lengths)} rows, but its manifest records {file.row_count}.",
             hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
         )
     return index

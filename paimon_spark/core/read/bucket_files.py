@@ -37,7 +37,7 @@ _NOWHERE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """Where rows are: the file that stands for them, its deleted rows, and the file of them that was written last."""
+    """The location of rows: the file that represents them, its deleted rows, and the file that was written last."""
 
     path: str
     deleted: DeletedPositions | None
@@ -119,14 +119,14 @@ class BucketFiles:
                 yield from map(plan.apply, reader.chunks(index, _CHUNK_BYTES))
 
     def bytes_to_read(self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate) -> int:
-        """Return how many bytes of one file hold `fields` of the row groups in which `condition` may be true."""
+        """Return the number of bytes of one file for `fields` in the row groups in which `condition` may be true."""
         plan = self._plan(file, fields)
         pushed = _pushable(condition, plan)
         with translate_io_errors():
             return bytes_to_read(self.table.file_io, self.path(file), plan.physical, pushed, file.file_size)
 
     def place(self, file: DataFileMeta, rows_of: RowRange | None = None) -> RowPlace:
-        """Return where the rows of a file are, which may hold some columns of a row range."""
+        """Return the location of the rows of a file, which may hold some columns of a row range."""
         anchor, newest = (file, file) if rows_of is None else (rows_of.anchor, rows_of.newest)
         return RowPlace(self.path(anchor), self.deleted_rows(anchor), newest)
 
@@ -135,7 +135,7 @@ class BucketFiles:
 
         Args:
             rows: rows with all columns of the table and of `TRACKING_FIELDS` that are wanted.
-            place: where the rows are.
+            place: the location of the rows.
             start: position of the first row there.
             metadata_columns: see `chunks`.
         """
@@ -206,7 +206,7 @@ class BucketFiles:
             count = reader.row_count
             reader.close()
             raise CorruptTableError(
-                f"The data file {path} has {count} rows, but its manifest says {file.row_count}.",
+                f"The data file {path} has {count} rows, but its manifest records {file.row_count}.",
                 hint="It is not the file that was committed. Restore it, or roll back to a snapshot without it.",
                 kind=ErrorKind.CORRUPT_DATA_FILE,
             )

@@ -1,4 +1,4 @@
-"""How many bytes reading a split takes, by the sizes of its files and by the statistics in them."""
+"""Estimated bytes to read for a split, by the sizes of its files and by the statistics in them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paimon_spark.spec.predicate import TRUE, Predicate, columns_of, project
 
 
 def bytes_to_read(table: Table, split: Split, columns: Sequence[str], predicate: Predicate) -> int:
-    """Return how many bytes of a split are read for `columns` of the rows for which `predicate` may be true.
+    """Return the number of bytes of a split to read for `columns` of the rows for which `predicate` may be true.
 
     Footers of files are read only if statistics in them may leave rows out: where versions are merged, by the key.
     """

@@ -1,4 +1,4 @@
-"""Numbers the rows of several data files consecutively, so that a merge can say which of them it means."""
+"""Numbers the rows of several data files consecutively, so that a merge can refer to single rows."""
 
 from __future__ import annotations
 

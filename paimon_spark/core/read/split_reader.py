@@ -110,7 +110,7 @@ class _Rows:
     metadata_columns: Sequence[str]
 
     def read(self) -> Iterator[pa.Table]:
-        """Return the rows as the split says: one state, a difference of states, or files as they were written."""
+        """Return the rows by the kind of the split: one state, a difference of states, or files as written."""
         if self.split.unmerged:
             return self._written()
         return self._current() if self.split.difference is None else self._differing(self.split.difference)
@@ -154,7 +154,9 @@ class _Rows:
 
     def _differing(self, difference: Difference) -> Iterator[pa.Table]:
         """Yield the rows by which two states differ; all columns are read, because all are compared."""
-        from paimon_spark.core.read.difference import difference_rows  # not at module level: most workers need none
+        from paimon_spark.core.read.difference import (
+            difference_rows,
+        )  # not at module level, because most workers do not need it
 
         table, schema = self.files.table, self.files.table.schema
         on_keys = project(self.condition, (*schema.partition_keys, *schema.trimmed_primary_keys))

@@ -1,7 +1,7 @@
 """Reads rows whose columns are in several files: each column from the newest file that holds it.
 
 Only files that hold a wanted column are opened. The columns of a row range are read side by side, in chunks; deleted
-rows leave a chunk once its columns are together.
+rows are removed from a chunk once its columns are combined.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def stitched_rows(
 
 
 class _Sources(NamedTuple):
-    """Which files the columns of a range come from; columns that no file holds are missing."""
+    """The files of the columns of a range; columns that no file holds are missing."""
 
     data: dict[DataFileMeta, list[DataField]]
     vectors: dict[Files, list[DataField]]

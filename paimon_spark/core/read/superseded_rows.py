@@ -108,7 +108,7 @@ def _merged(
 def _strategy(
     table: Table, runs: Sequence[SortedRun], members: Sequence[DataFileMeta]
 ) -> tuple[_Finder, Sequence[DataField]]:
-    """Return the algorithm that finds superseded rows of the runs, and its columns: only keys where they are enough."""
+    """Return the algorithm that finds superseded rows of the runs, and its columns: only keys if they suffice."""
     order = merge_order(table)
     retracting = any(f.delete_row_count != 0 for f in members)
     last_wins = order.function is deduplicate or (order.function is deduplicate_ignoring_deletes and not retracting)

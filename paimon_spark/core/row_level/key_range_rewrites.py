@@ -47,15 +47,15 @@ _STATED_AT_ONCE = 8
 
 
 class KeyRangeRewriter(AbortableWriter):
-    """Applies the changes of one task, which has all changes of the buckets that it sees.
+    """Applies the changes of one task, which has all changes of its buckets.
 
     A batch has the columns of the table, ``_row_kind_`` (int8) and the file of a version of the row: a row of kind
     ``-D`` is removed, any other gets exactly the values that are given. Rows come in any order.
 
     Args:
         table: the table.
-        plan: what the plan of the statement says; `rewritten` is the snapshot whose rows are changed.
-        spill_dirs: where sorted changes may wait on the local disk.
+        plan: the plan of the statement; `rewritten` is the snapshot whose rows are changed.
+        spill_dirs: local directories for sorted changes.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState, spill_dirs: Sequence[str] = ()) -> None:
@@ -108,7 +108,7 @@ class KeyRangeRewriter(AbortableWriter):
         return found
 
     def _buckets_of(self, batch: pa.RecordBatch) -> tuple[I64, list[BucketKey]]:
-        """Return a code for the bucket of each row, and the buckets; remember the files."""
+        """Return a code for the bucket of each row, and the buckets; record the files."""
         paths = one_chunk(batch.column(FILE_PATH)).dictionary_encode()
         if paths.null_count:
             raise EngineError(f"A row to change in table {self._table.name} has no file.")
@@ -186,7 +186,9 @@ class KeyRangeRewriter(AbortableWriter):
     ) -> Iterator[KeyGroups]:
         """Yield all versions of all keys in key order."""
         table = self._table
-        order = replace(merge_order(table), picks=False)  # a key keeps all versions until the last pass: levels matter
+        order = replace(
+            merge_order(table), picks=False
+        )  # all versions of a key are kept until the last pass, because their levels matter
         sources = [*(RunSource(r.size, partial(self._read, files, r)) for r in runs), *stated]
         at_once = runs_at_once(table, runs, len(self._schema)) + min(len(stated), _STATED_AT_ONCE)
         for part in group_sources(table, sources, order, at_once):

@@ -1,8 +1,8 @@
-"""DELETE in a table with a primary key and deletion vectors: rows are marked where they lie, if that is equal.
+"""DELETE in a table with a primary key and deletion vectors: rows are marked in deletion vectors if that is equivalent.
 
-A row above level 0 is the only version of its key unless a level-0 file holds another one. Such a row is gone once it
-is marked. All other rows are deleted by a row of kind ``-D``, which the next compaction merges: those at level 0, those
-beside a level-0 file of overlapping keys, and those whose file another commit has replaced since they were read.
+A row above level 0 is the only version of its key unless a level-0 file holds another one. Marking such a row deletes
+it. All other rows are deleted by a row of kind ``-D``, which the next compaction merges: those at level 0, those beside
+a level-0 file of overlapping keys, and those whose file another commit has replaced since they were read.
 (docs/spec/semantics.md, V8)
 """
 
@@ -66,7 +66,7 @@ class KeyedDeleteWriter(AbortableWriter):
         self._marks.abort()
 
     def _marks_rows_of(self, path: str, seen: int) -> bool:
-        """Return whether rows of a file are marked; decided once for each file and vector."""
+        """Return whether rows of a file are marked; decided once per file and vector."""
         known = self._markable.get((path, seen))
         if known is None:
             entry = self._files.find(path)

@@ -1,4 +1,4 @@
-"""The rows that a statement states, by bucket: buffered, sorted by key, and spilled when memory runs low."""
+"""The rows that a statement sets, by bucket: buffered, sorted by key, and spilled when memory runs low."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from paimon_spark.spec.manifest import BucketKey
 
 
 class StatedRuns:
-    """Collects rows with system columns; of several rows with one key, the last one stays.
+    """Collects rows with system columns; of several rows with one key, the last one wins.
 
     Args:
         table: the table.
-        buffer: bytes of rows that may be held.
-        spill_dirs: where sorted rows may wait on the local disk.
+        buffer: maximum bytes of rows in memory.
+        spill_dirs: local directories for sorted rows.
     """
 
     def __init__(self, table: Table, buffer: int, spill_dirs: Sequence[str] = ()) -> None:
@@ -40,7 +40,7 @@ class StatedRuns:
         """Add rows of a bucket."""
         self._waiting[bucket].append(rows)
         self._held += rows.nbytes
-        if self._space is not None and not self._full and self._held > self._limit // 2:  # sorting takes as much again
+        if self._space is not None and not self._full and self._held > self._limit // 2:  # sorting takes the same again
             self._spill(self._space)
 
     def of(self, bucket: BucketKey) -> list[RunSource]:

@@ -45,7 +45,7 @@ _READ_KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeFilter:
-    """Which changes are wanted: those that match `predicate`, in some `buckets`; None is all."""
+    """The requested changes: those that match `predicate`, in some `buckets`; None is all."""
 
     predicate: Predicate = TRUE
     buckets: Collection[int] | None = None
@@ -57,7 +57,7 @@ class CommitRead:
 
     Attributes:
         source: data files or changelog files.
-        drop_retracts: leave out -U and -D; otherwise they are rows like others.
+        drop_retracts: leave out -U and -D; otherwise they are returned as rows.
         overwrites: whether the new files of an overwrite count, too.
     """
 
@@ -73,9 +73,9 @@ def plan_changes(
 
     Args:
         table: the table at the schema that the changes are read with.
-        changes: which changes.
-        wanted: which of them.
-        drop_retracts: leave out -U and -D; otherwise they are rows like others.
+        changes: the range of changes.
+        wanted: the filter of the changes.
+        drop_retracts: leave out -U and -D; otherwise they are returned as rows.
     """
     if isinstance(changes, CommitRange):
         splits = _commit_splits(table, changes, wanted, drop_retracts=drop_retracts)
@@ -96,7 +96,7 @@ def plan_changes(
 def commit_splits(table: Table, snapshot: Snapshot, how: CommitRead, wanted: ChangeFilter) -> list[Split]:
     """Return the smallest splits of one commit, in the order of partition and bucket, then of the commit.
 
-    They depend on nothing but the commit and the filter, so that a number among them means the same in every plan.
+    They depend on nothing but the commit and the filter, so that the number of a split is the same in every plan.
     """
     found: dict[BucketKey, list[ManifestEntry]] = {}
     for entry in _Commits(table, wanted, overwrites=how.overwrites).entries_of(how.source, snapshot):
@@ -226,7 +226,7 @@ class _Commits:
     def _added(self, meta: ManifestFileMeta, *, replaces: bool) -> list[ManifestEntry]:
         manifest = self._store.open(meta)
         columns = manifest.entry_columns()
-        rows = np.flatnonzero(self._pruner.wants(columns))
+        rows = np.flatnonzero(self._pruner.selected(columns))
         if replaces:
             rows = rows[columns.kind[rows] == FileKind.ADD]
         if (columns.bucket == POSTPONE_BUCKET).any():
@@ -258,7 +258,7 @@ class _Commits:
 
 
 class _StateFile(NamedTuple):
-    """A file of a state, where it is, and which of its rows are deleted."""
+    """A file of a state, its location, and its deleted rows."""
 
     file: DataFileMeta
     bucket: int
@@ -280,7 +280,7 @@ class _State:
         return cls(snapshot.id if snapshot else 0, buckets, vector_refs(table, found.index_entries))
 
     def take(self, keys: Iterable[BucketKey]) -> dict[_FileIdentity, _StateFile]:
-        """Return the files of some buckets, which are forgotten here."""
+        """Return the files of some buckets, and drop them from this object."""
         out = {}
         for key in keys:
             bucket = self.buckets.pop(key, None)

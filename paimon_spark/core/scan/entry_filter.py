@@ -1,4 +1,4 @@
-"""Live entries of manifests, chosen by where they are before any of them becomes an object."""
+"""Selection of live manifest entries by columns, before any of them is decoded to an object."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EntryFilter = Callable[[EntryColumns], Mask]
 
 @dataclass(slots=True)
 class ScanTotals:
-    """What there is to choose from."""
+    """The counts of the entries to select from."""
 
     files: int = 0
     partitions: set[bytes] = field(default_factory=set)
@@ -42,13 +42,13 @@ class SelectedEntries:
 def select_live(
     store: ManifestStore, metas: Sequence[ManifestFileMeta], wanted: EntryFilter, seen: ScanTotals | None = None
 ) -> Iterator[SelectedEntries]:
-    """Yield, manifest by manifest, the wanted ADD entries that no DELETE among the manifests cancels.
+    """Yield, manifest by manifest, the selected ADD entries that no DELETE among the manifests cancels.
 
     Args:
         store: reads the manifests.
         metas: the manifests, in order.
-        wanted: which entries, by their columns.
-        seen: counts all live entries for which readers may ask, wanted or not; without it only wanted ones are netted.
+        wanted: selects entries by their columns.
+        seen: counts all live entries, selected or not; without it only selected ones are netted.
     """
     remember = store.cache.fits(metas)
     netted = None if seen is not None else wanted
@@ -83,7 +83,7 @@ def deleted_entries(
 
 
 class _DeletedRows:
-    """Finds the rows of manifests that DELETE entries cancel; only the few that may be such become entries."""
+    """Finds the rows of manifests that DELETE entries cancel; only the few candidates are decoded."""
 
     def __init__(self, deleted: DeletedEntries) -> None:
         self._identities = deleted.identities

@@ -26,13 +26,13 @@ from paimon_spark.spec.stats import keeps_order
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, not_null
 
 _HINT = (
-    "Set 'file-index.read.enabled' = 'false' to read without file indexes, or write them anew: "
+    "Set 'file-index.read.enabled' = 'false' to read without file indexes, or rebuild them: "
     "CALL sys.rewrite_file_index(table => '{table}', force => true)."
 )
 
 
 _FILES_AT_ONCE = 64
-"""After so many index files a cancelled statement stops."""
+"""Number of index files after which cancellation is checked."""
 
 
 class Answer(NamedTuple):
@@ -51,11 +51,11 @@ class FileIndexes:
         self._schemas = FileSchemas(table)
 
     def usable(self, file: DataFileMeta) -> bool:
-        """Return whether the file has indexes, and they are to be used."""
+        """Return whether the file has indexes, and the options enable them."""
         return self._enabled and (file.embedded_index is not None or bool(index_files(file)))
 
     def answers(self, entries: Sequence[ManifestEntry], keys: Predicate, predicate: Predicate) -> dict[int, Answer]:
-        """Return what indexes say of entries, by their place; nothing of those without a usable index."""
+        """Return the results of the index tests by position; none for entries without a usable index."""
         places = [i for i, e in enumerate(entries) if self.usable(e.file)]
         beside = [i for i in places if entries[i].file.embedded_index is None]
         for schema_id in {entries[i].file.schema_id for i in places}:
@@ -110,7 +110,7 @@ class FileIndexes:
         return f"{where} of table {self._table.name} cannot be used to filter by {names}: {error}."
 
     def _source(self, partition: bytes, bucket: int, file: DataFileMeta) -> tuple[str, ReadRange]:
-        """Return what the index is called in messages, and how it is read."""
+        """Return the name of the index in messages, and a function that reads it."""
         data = file.embedded_index
         if data is not None:
             return f"The file index in the manifest entry of {file.file_name}", lambda at, n: data[at : at + n]
@@ -126,7 +126,7 @@ class FileIndexes:
         return f"The file index {found}", lambda at, n: self._table.file_io.read_range(found, at, n)
 
     def _columns(self, file: DataFileMeta, predicate: Predicate) -> dict[str, tuple[str, AtomicType]]:
-        """Return the columns of the predicate whose values the file has as the table has them."""
+        """Return the columns of the predicate whose values are the same in the file and in the table."""
         written = {f.id: f for f in self._schemas.of(file.schema_id).fields}
         out = {}
         for name in columns_of(predicate):
@@ -138,7 +138,7 @@ class FileIndexes:
 
 
 def _same(stored: DataField, own: DataField) -> bool:
-    """Return whether a file has the values of a column as the table has them: a text that may be longer is the same."""
+    """Return whether the values of a column are the same in the file and in the table."""
     one, other = (t.root if isinstance(t, AtomicType) else None for t in (stored.type, own.type))
     if one is other is TypeRoot.VARCHAR:
         return keeps_order(stored.type, own.type)

@@ -1,4 +1,4 @@
-"""Limits: which splits, and which of their files, are enough for a number of rows.
+"""Limits: the splits, and their files, that suffice for a number of rows.
 
 (docs/spec/semantics.md, R9, R18)
 """
@@ -12,7 +12,7 @@ from paimon_spark.core.scan.splits import Split, known_rows
 
 
 def least_rows(split: Split) -> int:
-    """Return how many rows reading a split gives at least.
+    """Return the minimum number of rows of a split.
 
     A key occurs once in a file. Without retracts each key has a merged row: there are as many as in the largest file.
     """
@@ -25,9 +25,9 @@ def least_rows(split: Split) -> int:
 
 
 def enough_splits(splits: Sequence[Split], limit: int) -> Sequence[Split]:
-    """Return splits that give `limit` rows, or all where it is unknown whether some do.
+    """Return splits with at least `limit` rows, or all if their numbers of rows are unknown.
 
-    Those with a known number of rows come first, and the last of them has only the files that it takes.
+    Splits with a known number of rows come first, and the last of them has only the files that are needed.
     """
     rows, out = 0, list[Split]()
     for split in sorted(splits, key=lambda s: s.row_count is None):
@@ -39,7 +39,7 @@ def enough_splits(splits: Sequence[Split], limit: int) -> Sequence[Split]:
 
 
 def _leading_files(split: Split, limit: int) -> Split:
-    """Return a split with as many of its leading files as it takes for `limit` rows, where they need no merge."""
+    """Return a split with the leading files that suffice for `limit` rows, if they need no merge."""
     counted = split.row_count is not None and split.raw and split.difference is None
     if not counted or split.row_count != known_rows(split.files, split.vectors):
         return split

@@ -188,7 +188,7 @@ class _Column:
 
 @dataclass(slots=True, eq=False)
 class PackedFileList(Sequence[DataFileMeta]):
-    """A contiguous list of packed files, in order; each access decodes the records anew."""
+    """A contiguous list of packed files, in order; each access decodes the records again."""
 
     store: SpillBuffer
     begin: int

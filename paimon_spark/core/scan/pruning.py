@@ -45,7 +45,7 @@ from paimon_spark.spec.stats import ColumnStats, comparable_stats
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 _ENTRIES_AT_ONCE = 1_000
-"""So many entries of a large scan become objects at a time."""
+"""Number of entries of a large scan that are decoded at a time."""
 
 
 def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Predicate) -> set[bytes]:
@@ -123,12 +123,12 @@ def reads_above_level_0(table: Table) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EntryPruner:
-    """Which manifests and entries may belong to wanted files, by partition, bucket and level.
+    """Selects manifests and entries that may belong to requested files, by partition, bucket and level.
 
     Attributes:
         table: the scanned table.
         predicate: the whole filter, blanks of CHAR literals removed.
-        partition_predicate: what the filters say of partitions.
+        partition_predicate: the conditions of the filters on partitions.
         buckets: only these buckets.
         levels: only these levels.
         hashes: hashes of all bucket keys that the filter allows; None if it does not fix them.
@@ -143,7 +143,7 @@ class EntryPruner:
     hashes: Collection[int] | None
     above_level_0: bool = False
     _wanted: dict[bytes, bool] = field(default_factory=dict)
-    """Whether a partition is wanted, for those that were looked at."""
+    """Whether a partition is selected, for those that were tested."""
 
     @classmethod
     def of(
@@ -169,11 +169,11 @@ class EntryPruner:
         return not isinstance(self.partition_predicate, AlwaysTrue)
 
     def may_match(self, meta: ManifestFileMeta) -> bool:
-        """Return whether a manifest may have wanted entries."""
+        """Return whether a manifest may have selected entries."""
         return _manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
 
-    def wants(self, columns: EntryColumns) -> Mask:
-        """Return which entries are wanted, as far as their columns tell it."""
+    def selected(self, columns: EntryColumns) -> Mask:
+        """Return which entries may be selected, by their columns."""
         wanted: Mask = columns.bucket >= 0
         if self.prunes_partitions:
             wanted &= in_partitions(columns, self._matching(columns.partitions))
@@ -223,7 +223,7 @@ class StatisticsFilter:
         return np.array(kept, np.int64), np.array(matching, bool)
 
     def test(self, entries: Sequence[ManifestEntry], predicate: Predicate) -> list[tuple[int, bool]]:
-        """Return the places of the entries that may have wanted keys, and whether each may have matching rows."""
+        """Return the positions of the entries that may have matching keys, and whether each may have matching rows."""
         keys = project(predicate, self._table.schema.trimmed_primary_keys) if self._table.is_primary_key_table else TRUE
         near = [
             (place, self.may_match_values(entry, predicate))

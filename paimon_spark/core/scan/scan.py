@@ -1,4 +1,4 @@
-"""Which files of a snapshot a reader needs: the live entries, pruned step by step from what the metadata says.
+"""The files of a snapshot that a reader needs: the live entries, pruned step by step by metadata.
 
 Order of the steps: partition and bucket ranges of the manifests, partition of the entries, bucket, key statistics,
 value statistics (docs/spec/semantics.md, R10-R15).
@@ -58,9 +58,9 @@ def scan(
 
     Args:
         table: the table, at the schema that the columns of the filters belong to.
-        snapshot: what to read; None reads nothing.
+        snapshot: the snapshot; None reads nothing.
         partition_predicate: filter over partition columns, applied exactly.
-        predicate: filter over any columns; what it says of the partition is applied too, the rest by statistics.
+        predicate: filter over any columns; its conditions on the partition are applied exactly, the rest by statistics.
         buckets: only these buckets.
         levels: only these levels.
     """
@@ -80,17 +80,17 @@ def scan_buckets(
     visible_only: bool = False,
     enough_rows: int | None = None,
 ) -> Scan:
-    """Return what `scan` does, for callers that look at one bucket at a time; very many files are packed.
+    """Return the result of `scan` for callers that process one bucket at a time; very many files are packed.
 
     Args:
         table: as in `scan`, and so are those that are not named here.
-        snapshot: what to read.
-        statistics: whether the files must have their statistics; where they are few, they have them anyway.
+        snapshot: the snapshot.
+        statistics: whether the files must have their statistics; few files always have them.
         predicate: filter over any columns.
         buckets: only these buckets.
         levels: only these levels.
         visible_only: without `levels`, only files that batch readers see: some tables hide level 0.
-        enough_rows: so many rows are enough, whichever: manifests after those with their files may remain unread.
+        enough_rows: any rows of this number suffice, so that later manifests may remain unread.
     """
     if snapshot is None:
         return ScanResult(None)
@@ -103,7 +103,7 @@ def scan_buckets(
 
 @dataclass(frozen=True, slots=True)
 class _Manifests:
-    """The manifests of a snapshot, and those of them that may have wanted entries."""
+    """The manifests of a snapshot, and those of them that may have selected entries."""
 
     store: ManifestStore
     snapshot: Snapshot
@@ -115,7 +115,7 @@ class _Manifests:
         return sum(m.num_added_files for m in self.near) > self.store.cache.limits.many_files
 
     def live(self, pruner: EntryPruner, *, only_known: bool) -> Manifest | None:
-        """Return all live entries of the snapshot if they are in the cache, or needed here and worth caching."""
+        """Return all live entries of the snapshot if they are in the cache, or all needed and worth caching."""
         if self.are_many or len(self.near) < len(self.all):
             return None
         key, live = self.store.lists_key(self.snapshot), self.store.cache.live
@@ -141,7 +141,7 @@ def _plan(
 
 
 def _may_stop(manifests: _Manifests, pruner: EntryPruner) -> bool:
-    """Return whether the row counts of files are those of readers, and the files need no others to be read."""
+    """Return whether the row counts of files are those of their readers, and each file can be read alone."""
     table = manifests.store.table
     unmerged = not (table.is_primary_key_table or evolves(table)) and manifests.snapshot.index_manifest is None
     return unmerged and only_partitions(table, pruner.predicate)
@@ -150,9 +150,9 @@ def _may_stop(manifests: _Manifests, pruner: EntryPruner) -> bool:
 def _selected(
     manifests: _Manifests, pruner: EntryPruner, seen: ScanTotals, enough: int | None
 ) -> Iterator[SelectedEntries]:
-    """Yield the wanted live entries, only as many as are enough."""
+    """Yield the selected live entries, as many as suffice."""
     rows = 0
-    for found in select_live(manifests.store, manifests.near, pruner.wants, seen):
+    for found in select_live(manifests.store, manifests.near, pruner.selected, seen):
         some = _enough(found.columns, found.rows, None if enough is None else enough - rows)
         yield SelectedEntries(found.manifest, found.columns, some)
         rows += int(found.columns.rows[some].sum(dtype=np.int64))
@@ -162,7 +162,7 @@ def _selected(
 
 
 def _enough(columns: EntryColumns, rows: Rows, enough: int | None) -> Rows:
-    """Return the leading ones of some entries whose files have enough rows."""
+    """Return the leading entries whose files have enough rows."""
     if enough is None:
         return rows
     before = np.cumsum(columns.rows[rows], dtype=np.int64) - columns.rows[rows]
@@ -175,7 +175,7 @@ def _entries(manifests: _Manifests, pruner: EntryPruner, enough: int | None = No
     if live is not None:
         columns = live.entry_columns()
         seen.add(columns, columns.kind == FileKind.ADD)
-        entries = list(live.entries(_enough(columns, np.flatnonzero(pruner.wants(columns)), enough)))
+        entries = list(live.entries(_enough(columns, np.flatnonzero(pruner.selected(columns)), enough)))
     else:
         found = _selected(manifests, pruner, seen, enough)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]

@@ -37,14 +37,14 @@ class Split:
     raw: bool
     snapshot_id: Long
     row_count: Long | None = None
-    """Exact number of rows that reading gives, or None if only reading can tell."""
+    """Exact number of rows that reading returns, or None if unknown without reading."""
     vectors: tuple[VectorRef | None, ...] = ()
     """One entry per file, or empty if no file has a deletion vector."""
     unmerged: bool = False
     """Whether the rows are changes, which are not merged: each row counts, in file order, with its stored kind. A raw
     split has the retracts too, as rows; any other only if the kinds are read."""
     difference: Difference | None = None
-    """What the rows are the difference of; the split then has no files of its own."""
+    """The two states whose difference the rows are; the split then has no files of its own."""
     postponed: tuple[DataFileMeta, ...] = ()
     """Postponed files whose rows of this bucket are merged on read, in the order in which they were written."""
 

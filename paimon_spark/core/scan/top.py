@@ -58,7 +58,7 @@ _ABOVE_ALL: _Rank = (2,)
 
 
 class _Rows(NamedTuple):
-    """Some rows of a file or a split: their lowest and highest possible rank, and how many there are at least."""
+    """Some rows of a file or a split: their lowest and highest possible rank, and their minimum number."""
 
     place: int
     low: _Rank
@@ -108,7 +108,7 @@ class _Ranks:
         self._statistics = FileStatistics(table)
 
     def parts(self, split: Split) -> Iterator[_Part]:
-        """Yield what can be left out of a split by itself."""
+        """Yield the parts of a split that can be left out independently."""
         plain = split.raw and split.difference is None and not isinstance(split.files, PackedFileList)
         if not plain or self._key is not None:
             yield _Part(split, None)
@@ -140,7 +140,7 @@ class _Ranks:
 
 
 def _wanted(places: int, rows: Sequence[_Rows], order: RowOrder, count: int) -> list[bool]:
-    """Return for each place whether its rows may be among the first `count`."""
+    """Return for each position whether its rows may be among the first `count`."""
     wanted, least = [False] * places, 0
     last: _Rank | None = None
     for r in sorted(rows, key=lambda r: r.low if order.descending else r.high, reverse=order.descending):

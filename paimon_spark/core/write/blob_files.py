@@ -17,11 +17,11 @@ from paimon_spark.spec.paths import file_in
 
 _SLICE_BYTES = 16 << 20
 _STEPS_A_FILE = 8
-"""The size of a file is looked at so many times until it is full."""
+"""Number of checks of a file's size until it is full."""
 
 
 class BlobFileWriter:
-    """Writes the values of the BLOB column `column` into files in `directory`; `now` gives their time of creation."""
+    """Writes the values of the BLOB column `column` into files in `directory`; `now` returns their time of creation."""
 
     def __init__(self, table: Table, directory: str, column: str, now: Callable[[], int]) -> None:
         self._table = table
@@ -98,7 +98,7 @@ class _OpenFile:
 
     @property
     def size(self) -> int:
-        """Return how many bytes of values are written."""
+        """Return the number of written bytes of values."""
         return int(self.out.tell())
 
     def add(self, values: pa.Array) -> None:

@@ -3,7 +3,7 @@
 (docs/spec/semantics.md, B3)
 
 The rows of a task come sorted by key: the row of a key in the table, with its partition and bucket, precedes the new
-rows of that key. So a key is resolved when it passes, and no index is kept.
+rows of that key. So a key is resolved when it passes, and no index is needed.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class CrossPartitionWriter(AbortableWriter):
     Args:
         table: the table.
         plan: the state of the table that the statement starts from.
-        spill_dirs: where sorted rows may wait on the local disk.
+        spill_dirs: local directories for sorted rows.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState, *, spill_dirs: Sequence[str] = ()) -> None:
@@ -166,7 +166,7 @@ class CrossPartitionWriter(AbortableWriter):
         return self._first_rows(keys) if engine is MergeEngine.FIRST_ROW else self._keep_partitions(keys)
 
     def _move_keys(self, keys: _Keys) -> _Resolved:
-        """The last row of a key stays; the key is deleted from other partitions (deduplicate)."""
+        """The last row of a key wins; the key is deleted from other partitions (deduplicate)."""
         last = np.flatnonzero(np.append(keys.group[1:] != keys.group[:-1], True))
         groups, kinds = keys.group[last], keys.rows.kinds[last]
         adds = ~np.isin(kinds, _RETRACTS)
@@ -192,7 +192,7 @@ class CrossPartitionWriter(AbortableWriter):
         )
 
     def _first_rows(self, keys: _Keys) -> _Resolved:
-        """The first row of a new key stays; rows of existing keys are dropped (first-row)."""
+        """The first row of a new key wins; rows of existing keys are dropped (first-row)."""
         first = np.flatnonzero(np.append(True, keys.group[1:] != keys.group[:-1]))
         first = first[keys.first_existing(keys.group[first]) < 0]
         buckets = self._new_buckets(keys, first)
@@ -255,7 +255,7 @@ class CrossPartitionWriter(AbortableWriter):
         return rows
 
     def _carry(self, keys: _Keys, owner: tuple[int, int] | None) -> None:
-        """Remember where the last key is: its next rows may come in the next batch."""
+        """Store the location of the last key, whose next rows may come in the next batch."""
         raw = keys.raw
         last_new = int(keys.group[-1]) if keys.rows.count else -1
         last_existing = int(keys.existing_group[-1]) if len(keys.existing) else -1

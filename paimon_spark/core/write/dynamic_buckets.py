@@ -1,8 +1,8 @@
 """Dynamic bucket assignment by key hash (docs/spec/semantics.md, B2; docs/spec/storage.md, section 10).
 
 Several assigners may work on one partition concurrently. Assigner ``a`` of ``n`` receives the rows whose hash is ``a``
-modulo ``n`` (floored) and owns the buckets that are ``a`` modulo ``n``. A known hash keeps its bucket, whoever owns it;
-a new hash goes to a bucket of its own assigner, so the index file of a bucket has a single writer.
+modulo ``n`` (floored) and owns the buckets that are ``a`` modulo ``n``. A known hash keeps its bucket; a new
+hash goes to a bucket of its own assigner, so the index file of a bucket has a single writer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Merging rows of one key before they are shuffled to their writers (docs/spec/semantics.md, W20).
+"""Merging of rows of one key before the shuffle to their writers (docs/spec/semantics.md, W20).
 
 Rows of all partitions and buckets pass through one buffer. When it is full, its rows are merged by key; if that leaves
 it more than half full, they go on, else more rows are merged into them. The rows that go on for a key keep their order.
@@ -51,7 +51,7 @@ class LocalMerger:
         self._size = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
-        """Take rows as a `TableWriter` does; yield those that go on: all columns of the table and ``_row_kind_``.
+        """Take the input rows of a `TableWriter`; yield those that go on: all columns of the table and ``_row_kind_``.
 
         Raises:
             UsageError: a null in a NOT NULL column, or a value or kind that does not fit.
@@ -91,7 +91,8 @@ class LocalMerger:
     def _merged(self, groups: KeyGroups) -> pa.Table:
         """Return one row per key.
 
-        Rows of a key with a retract stay what they are, unless one of them is picked: what they retract comes first.
+        Rows of a key with a retract are not merged unless the engine picks one of them, because the retracted row comes
+        first.
         """
         kept = _with_retracts(groups)
         if self._order.picks or not kept.any():

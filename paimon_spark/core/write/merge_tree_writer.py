@@ -142,7 +142,7 @@ class MergeTreeWriter:
             self._runs[start : start + at_once] = [joined]
 
     def _write_files(self, rows: pa.Table | None, *, merged: bool) -> None:
-        """Merge the runs and `rows` into files; `merged` says whether `rows` have one row per key already."""
+        """Merge the runs and `rows` into files; `merged` is true if `rows` have one row per key already."""
         groups = self._readable()
         for number, group in enumerate(groups, start=1):
             runs = [s.read(0) for s in group]

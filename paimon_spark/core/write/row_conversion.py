@@ -174,7 +174,7 @@ def _has_required(t: DataType) -> bool:
 
 
 def _check_members(column: pa.Array, t: DataType, path: str, rules: WriteRules) -> None:
-    """Refuse nulls in parts of values that are NOT NULL."""
+    """Reject nulls in parts of values that are NOT NULL."""
     parts: list[tuple[str, pa.Array, DataType, int]] = []
     if isinstance(t, RowType):
         # a member is null in every null row

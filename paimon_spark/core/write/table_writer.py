@@ -46,19 +46,19 @@ _PIECES_OF_A_BUFFER = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterRestoreState:
-    """What the writers of one statement must know of the table's present state; travels as JSON.
+    """The state of the table that the writers of one statement need; sent as JSON.
 
     Attributes:
-        assigners: Into how many classes the key hashes of a dynamic-bucket table are split.
+        assigners: number of classes that the key hashes of a dynamic-bucket table are divided into.
         max_sequences: the highest sequence number in use, by partition and bucket.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
-        rescaled_partitions: partitions that are organised with another number of buckets than the table now says.
+        rescaled_partitions: partitions whose number of buckets differs from that of the table.
         bucket_counts: number of buckets by partition, in a table with postponed buckets.
         new_buckets: number of buckets of any other partition of such a table.
         waiting: partitions with postponed rows, which must reach their buckets before new rows do.
         postpone_user: the commit user in the names of postponed files; None if rows are written to buckets.
         bucket_rows: rows by partition and bucket, in a table with cross-partition upsert.
-        buffer: the bytes that one writer may hold; what the table says if not given.
+        buffer: the bytes that one writer may hold; by default, the option of the table.
         changelog: whether the statement has a changelog: an overwrite has none.
         rewritten: the snapshot whose files are rewritten with the changed rows of a primary-key table; None if the rows
             are written with their kinds.
@@ -87,10 +87,10 @@ class WriterRestoreState:
 
     @classmethod
     def from_json(cls, text: str) -> WriterRestoreState:
-        """Parse what `to_json` made.
+        """Parse the output of `to_json`.
 
         Raises:
-            EngineError: it is something else.
+            EngineError: the text is malformed.
         """
         return _STATE.decode(text)
 
@@ -120,14 +120,15 @@ class TableWriter(AbortableWriter):
 
     A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
     fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
-    column, unless `fill_defaults` is off: rows that were in the table before stay what they were.
+    column, unless `fill_defaults` is off: rows that were in the table before keep their nulls.
 
     Args:
         table: the table.
-        plan: what the plan of the statement says.
+        plan: the plan of the statement.
         fill_defaults: see above.
-        spill_dirs: where sorted rows may wait on the local disk.
-        spill: space for sorted rows of a table with a primary key; made in `spill_dirs` as the table says if not given.
+        spill_dirs: local directories for sorted rows.
+        spill: space for sorted rows of a table with a primary key; by default, one in `spill_dirs` by the options of
+            the table.
         tracked: rows come with their ids.
     """
 

@@ -43,7 +43,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """How many buckets are committed together; a failure costs no more than a group.
+    """The size of a group of buckets that are committed together; a failure loses at most one group.
 
     A group may have more than `buckets` buckets until it reaches `bytes` or `files`.
 

@@ -25,9 +25,9 @@ class CompactManifestPlan:
 
     Attributes:
         table: the table.
-        summary: what the manifests of the latest snapshot are.
+        summary: counts and sizes of the manifests of the latest snapshot.
         merged: the manifests to merge.
-        files_out: how many manifests replace them.
+        files_out: number of manifests that replace them.
         actions: one action a manifest to merge.
     """
 
@@ -60,10 +60,10 @@ def plan_compact_manifest(table: Table) -> CompactManifestPlan:
 
 @translate_io_errors()
 def execute_compact_manifest(plan: CompactManifestPlan) -> int | None:
-    """Commit the compaction upon the snapshot that is the latest then; return its snapshot, None if nothing is to do.
+    """Commit the compaction on top of the latest snapshot; return the new snapshot, None if there is nothing to do.
 
     Raises:
-        ConflictError: every attempt lost the race.
+        ConflictError: every attempt conflicted with another commit.
     """
 
     def rewrite(store: ManifestStore, base: Snapshot) -> Manifests:

@@ -23,12 +23,12 @@ from paimon_spark.spec.predicate import TRUE, Predicate
 
 INDEX = "index"
 FILES_AT_ONCE = 1_000
-"""So many files are committed together; a failure costs no more than a group."""
+"""Number of files that are committed together; a failure loses at most one group."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRewritePlan:
-    """The files whose indexes are not those that the options ask for."""
+    """The files whose indexes differ from those of the options."""
 
     table: Table
     snapshot_id: int | None
@@ -86,7 +86,7 @@ def plan_index_rewrite(table: Table, partitions: Predicate | None = None, *, for
 def execute_index_rewrite(
     plan: IndexRewritePlan, runner: TaskRunner, progress: Progress | None = None
 ) -> IndexRewriteResult:
-    """Rewrite the indexes and commit group by group; a repetition goes on after the last group.
+    """Rewrite the indexes and commit group by group; a repeated CALL continues after the last group.
 
     Raises:
         ConflictError: another commit replaced files of a group; groups committed before are kept.

@@ -24,16 +24,16 @@ DROP = "drop partition"
 
 @dataclass(frozen=True, slots=True)
 class DropPartitionsPlan:
-    """The partitions to drop, in serialized form, and what they have.
+    """The partitions to drop, in serialized form, and their sizes.
 
     Attributes:
         table: the table.
         partitions: the partitions.
         missing: the filters that match no partition.
         actions: one action a partition, and a warning for each filter that matches none.
-        files: how many data files the partitions have.
-        bytes: their size.
-        rows: how many rows the files have.
+        files: number of data files of the partitions.
+        bytes: size of the files.
+        rows: number of rows in the files.
     """
 
     table: Table
@@ -82,7 +82,7 @@ def plan_drop_partitions(table: Table, asked: Sequence[tuple[str, Predicate]]) -
 
 @translate_io_errors()
 def execute_drop_partitions(plan: DropPartitionsPlan) -> int | None:
-    """Drop the partitions, as they are at the moment of the commit; return the snapshot, None if nothing was left."""
+    """Drop the partitions in their state at the commit; return the snapshot, None if nothing was left."""
 
     def change(store: ManifestStore, base: Snapshot | None) -> Change:
         live = live_in_partitions(store, base, plan.partitions)

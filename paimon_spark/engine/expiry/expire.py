@@ -105,7 +105,7 @@ def plan_expire(
 @uninterrupted()
 @translate_io_errors()
 def execute_expire(table: Table, plan: ExpirePlan, trash: TrashRun | None = None) -> ExpireResult:
-    """Execute the plan. Files that have become protected since planning are kept; `trash` takes the others.
+    """Execute the plan. Files that have become protected since planning are kept; the others go to `trash`.
 
     Snapshot files are deleted first, from the oldest on, so that all listed snapshots are readable at every step. An
     interrupted expiry leaves unreferenced files, which `remove_orphan_files` deletes.

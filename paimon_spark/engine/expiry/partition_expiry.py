@@ -35,7 +35,7 @@ _last_checks: dict[tuple[str, str], float] = {}
 
 
 class Strategy(StrEnum):
-    """What the age of a partition is: the time of its values, or that of its newest file."""
+    """What determines the age of a partition: the time of its values, or that of its newest file."""
 
     VALUES_TIME = "values-time"
     UPDATE_TIME = "update-time"
@@ -58,8 +58,8 @@ class PartitionExpiryPlan:
         table: the table.
         partitions: the partitions in serialized form, each with the creation time of its newest file.
         actions: one action a partition.
-        unparsed: how many partitions have values that stand for no time; they do not expire.
-        files: how many data files the partitions have.
+        unparsed: number of partitions whose values cannot be parsed as a time; they do not expire.
+        files: number of data files of the partitions.
     """
 
     table: Table
@@ -76,7 +76,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     Args:
         table: the table with the options of the statement.
         clock_millis: current time.
-        at_most: how many partitions to drop; by default `partition.expiration-max-num`.
+        at_most: maximum number of partitions to drop; by default `partition.expiration-max-num`.
 
     Raises:
         ArgumentError: the table has no partitions.
@@ -89,7 +89,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     age = options.duration_ms_or_none("partition.expiration-time")
     if age is None:
         raise OptionError(
-            f"Table {table.name} does not say when its partitions expire.",
+            f"Table {table.name} has no expiration time of partitions.",
             hint="Set 'partition.expiration-time', for example to '7 d', or give expiration_time.",
         )
     strategy = strategy_of(options)
@@ -114,7 +114,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
 
 
 def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
-    """Drop the partitions, `partition.expiration-batch-size` a commit; return the ids of the snapshots."""
+    """Drop the partitions, `partition.expiration-batch-size` per commit; return the ids of the snapshots."""
     ids: list[int] = []
     size = plan.table.options.number_or_none("partition.expiration-batch-size") or max(1, len(plan.partitions))
     for start in range(0, len(plan.partitions), size):
@@ -126,9 +126,9 @@ def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
 
 
 def _dropping(partitions: Mapping[bytes, int], strategy: Strategy) -> Planner:
-    """Return what removes partitions as they are at the moment of the commit.
+    """Return the change that removes partitions in their state at the commit.
 
-    If the last change of a partition counts, one that has changed since, whose newest file is another, stays.
+    With the strategy `update-time`, a partition that has a newer file by then is kept.
     """
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
@@ -143,7 +143,7 @@ def _dropping(partitions: Mapping[bytes, int], strategy: Strategy) -> Planner:
 
 
 def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str, ...]:
-    """Expire partitions if it is time to; return those that were dropped, as ``k=v/k2=v2``.
+    """Expire partitions if a check is due; return the dropped ones, as ``k=v/k2=v2``.
 
     A process checks a table each `partition.expiration-check-interval`; the first time at random within the first
     interval, unless `end-input.check-partition-expire` is set, which checks after every batch write.
@@ -160,7 +160,7 @@ def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str
 
 
 def strategy_of(options: CoreOptions) -> Strategy:
-    """Return what the age of a partition is.
+    """Return what determines the age of a partition.
 
     Raises:
         OptionError: the strategy is unknown.
@@ -193,7 +193,7 @@ def _partitions(entries: Iterable[ManifestEntry]) -> Iterator[_Partition]:
 
 
 def partition_texts(table: Table, partition: bytes) -> list[tuple[str, str | None]]:
-    """Return the names and the texts of a partition's values, as times of partitions are parsed from them."""
+    """Return the names and the texts of a partition's values, from which its time is parsed."""
     fields = table.schema.partition_fields
     values = table.partition_values(partition)
     return [

@@ -1,4 +1,4 @@
-"""Purging a table: every row, snapshot, tag, branch, consumer and load record goes; the schemas stay."""
+"""Purging a table: deletes rows, snapshots, tags, branches, consumers and load records; the schemas are kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _ALL = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class PurgePlan:
-    """What goes: branches, tags, consumers, and the files and directories of `actions`."""
+    """What is deleted: branches, tags, consumers, and the files and directories of `actions`."""
 
     table: Table
     clock_millis: int
@@ -61,7 +61,7 @@ class PurgeResult:
 def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan:
     """Plan the purge; nothing is changed.
 
-    Files of the table's directories that were modified at `clock_millis` or later stay.
+    Files of the table's directories that were modified at `clock_millis` or later are kept.
 
     Raises:
         ArgumentError: the table is a branch.
@@ -97,7 +97,7 @@ def _loads(table: Table, before: int | None = None) -> list[Action]:
 
 
 def _commits(table: Table, latest: Snapshot | None) -> int:
-    """Return how many snapshots the purge commits: one that removes the files, and one that removes their entries."""
+    """Return the number of snapshots to commit: one that removes the files, and one that removes their entries."""
     if latest is None:
         return 0
     store = ManifestStore(table)
@@ -119,7 +119,7 @@ def _references(table: Table, latest: Snapshot | None, commits: int) -> Iterator
 
 
 def _kept(table: Table, latest: Snapshot | None, *, replaced: bool) -> set[str]:
-    """Return the names of the files that the last snapshot needs: of present ones, its metadata."""
+    """Return the names of the existing files that the last snapshot needs, which are metadata."""
     if latest is None:
         return set()
     if replaced:
@@ -137,7 +137,7 @@ def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = 
     files, if there is one.
 
     Raises:
-        ConflictError: the commit lost every race.
+        ConflictError: every attempt conflicted with another commit.
     """
     table, now = plan.table, plan.clock_millis
     everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=_ALL)

@@ -71,7 +71,7 @@ class PostponedPlan:
 
 
 class PostponedReplay(Protocol):
-    """Distributes more postponed rows than one process can."""
+    """Distributes postponed rows with more than one process."""
 
     def replay_postponed(self, plan: PostponedPlan) -> list[CommitMessage]:
         """Write the rows of the plan's files to their buckets, in order; nothing is committed."""
@@ -128,8 +128,8 @@ def execute_postponed(
         progress: see `execute_compaction`.
 
     Raises:
-        ConflictError: another commit distributed one of the files, or wrote rows to the buckets; the table is as that
-            commit left it.
+        ConflictError: another commit distributed one of the files, or wrote rows to the buckets; this operation has
+            changed nothing.
     """
     started = time.monotonic()
     groups = distribute_postponed(plan, replay)

@@ -54,7 +54,7 @@ class RescalePlan:
 
 
 class Rescaler(Protocol):
-    """Rewrites more rows than one process can."""
+    """Rewrites rows with more than one process."""
 
     def rewrite_buckets(self, plan: RescalePlan) -> list[CommitMessage]:
         """Write the rows of the plan's splits to their new buckets; nothing is committed."""
@@ -131,7 +131,7 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
         rescaler: rewrites the rows; None does it in this process.
 
     Raises:
-        ConflictError: another commit changed one of the partitions; the table is as that commit left it.
+        ConflictError: another commit changed one of the partitions; this operation has changed nothing.
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.write.snapshot_id)
@@ -153,7 +153,7 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
 
 
 def _out_of_level_0(table: Table, messages: Sequence[CommitMessage]) -> tuple[GroupResult, ...]:
-    """Compact buckets whose files overlap, so that they could not be promoted, where readers do not see level 0."""
+    """Compact buckets whose files overlap and so stay at level 0, in tables whose readers ignore that level."""
     low = {f.file_name: BucketKey(m.partition, m.bucket) for m in messages for f in m.new_files if f.level == 0}
     if not low or not needs_lookup(table):
         return ()

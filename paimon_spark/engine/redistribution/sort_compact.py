@@ -76,7 +76,7 @@ class SortPlan:
 
 
 class Sorter(Protocol):
-    """Sorts more rows than fit into one process."""
+    """Sorts rows with more than one process."""
 
     def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
         """Write the rows of the plan's files into new files, sorted; nothing is committed."""
@@ -175,7 +175,7 @@ def execute_sort(plan: SortPlan, sorter: Sorter) -> CompactionResult:
     """Rewrite the files of the plan and commit; no snapshot is created if there is nothing to rewrite.
 
     Raises:
-        ConflictError: another commit replaced one of the files; the table is as that commit left it.
+        ConflictError: another commit replaced one of the files; this operation has changed nothing.
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.snapshot_id)

@@ -1,1 +1,1 @@
-"""Tags, branches and consumers: what keeps snapshots, and their creation, change and deletion."""
+"""Tags, branches and consumers, which protect snapshots: creation, change and deletion."""

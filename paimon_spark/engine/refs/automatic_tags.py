@@ -88,7 +88,7 @@ def create_automatic_tags(table: Table, clock_millis: int) -> tuple[str, ...]:
 def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[TagPlan]:
     """Yield the tags of all periods that have ended.
 
-    Each snapshot after the last automatic tag is looked at, in order. It gets a tag if it is the first of a period that
+    Snapshots after the last automatic tag are examined in order. It gets a tag if it is the first of a period that
     has none: the tag of the period before, or, with `tag.automatic-completion`, of the oldest period without one.
     """
     options = table.options

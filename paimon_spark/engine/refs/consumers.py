@@ -48,8 +48,8 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
         size = table.file_io.status(path).size
     except FileNotFoundError:
         near = did_you_mean(name, RefStore.of(table).consumer_names())
-        told = f"there is no consumer '{name}'" + (f". {near}" if near else "")
-        return ConsumerPlan(name, None, Action(WARN, path, 0, told))
+        reason = f"there is no consumer '{name}'" + (f". {near}" if near else "")
+        return ConsumerPlan(name, None, Action(WARN, path, 0, reason))
     return ConsumerPlan(name, None, Action(DELETE, path, size, f"consumer '{name}' is deleted"))
 
 

@@ -1,4 +1,4 @@
-"""Which snapshot a tag of a time or of a watermark stands for: among the snapshots and the tagged snapshots."""
+"""The snapshot of a time or watermark, among the snapshots and the tagged snapshots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @translate_io_errors()
 def first_from_time(table: Table, millis: int) -> Snapshot:
-    """Return the first snapshot committed at or after an epoch time; it may have expired if a tag has it.
+    """Return the first snapshot committed at or after an epoch time; it may have expired if a tag protects it.
 
     Raises:
         NotFoundError: all snapshots are older, or there is none.
@@ -29,7 +29,7 @@ def first_from_time(table: Table, millis: int) -> Snapshot:
 
 @translate_io_errors()
 def first_from_watermark(table: Table, watermark: int) -> Snapshot:
-    """Return the first snapshot with at least this watermark; it may have expired if a tag has it.
+    """Return the first snapshot with at least this watermark; it may have expired if a tag protects it.
 
     Raises:
         NotFoundError: no snapshot has such a watermark.

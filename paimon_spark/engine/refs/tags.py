@@ -206,9 +206,9 @@ def plan_delete_tags(
     references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted{why.get(n, '')}") for n in present]
     files = SafeDeleter(table).plan(expiry.candidates, removed_refs=removed_refs, references=references, look=exact)
     others = [n for n in tags if n not in present]
-    said = {n: f"there is no tag '{n}'" for n in missing}
-    hints = {n: f"{text}. {near}" for n, text in said.items() if (near := did_you_mean(n, others))}
-    warnings = tuple(Action(WARN, _tag_path(table, n), 0, hints.get(n, text)) for n, text in said.items())
+    missing_tags = {n: f"there is no tag '{n}'" for n in missing}
+    hints = {n: f"{text}. {near}" for n, text in missing_tags.items() if (near := did_you_mean(n, others))}
+    warnings = tuple(Action(WARN, _tag_path(table, n), 0, hints.get(n, text)) for n, text in missing_tags.items())
     return DeleteTagsPlan(tuple(present), tuple(missing), warnings, files, tuple(hints.values()))
 
 

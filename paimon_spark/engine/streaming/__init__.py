@@ -1,1 +1,1 @@
-"""Streams from and to tables: where a stream starts, its batches of splits, and batches that may be replayed."""
+"""Streams from and to tables: starting positions, micro-batches of splits, and idempotent writes of micro-batches."""

@@ -28,10 +28,11 @@ _KEY_OPTIONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamOffset:
-    """What a stream has read: everything before `snapshot_id`, and its splits up to `index`.
+    """The position of a stream, which has read everything before `snapshot_id`, and its splits up to `index`.
 
-    `scan_snapshot` means the splits of the state at the snapshot, else those of its changes. `time_millis` is the
-    commit time of the newest snapshot that was read: another one of the same id means that the table was rolled back.
+    With `scan_snapshot` these are splits of the state at the snapshot, otherwise of its changes. `time_millis` is the
+    commit time of the newest snapshot that was read: if the snapshot of that id has another time, the table was rolled
+    back.
     """
 
     snapshot_id: Id
@@ -40,7 +41,7 @@ class StreamOffset:
     time_millis: Long | None = None
 
     def to_json(self) -> str:
-        """Return the offset as the checkpoint logs it."""
+        """Return the offset as the text in the checkpoint."""
         raw = {
             "snapshotId": self.snapshot_id,
             "index": self.index,
@@ -56,15 +57,15 @@ class StreamOffset:
 
     @property
     def newest_read(self) -> int:
-        """Return the id of the snapshot that `time_millis` is of."""
+        """Return the id of the snapshot that `time_millis` belongs to."""
         return self.snapshot_id if self.scan_snapshot else self.snapshot_id - 1
 
 
 def parse_offset(text: str) -> StreamOffset:
-    """Return the offset that a checkpoint has logged.
+    """Return the offset of a text in a checkpoint.
 
     Raises:
-        CorruptTableError: it is not one.
+        CorruptTableError: the text is not an offset.
     """
     try:
         return read_as(StreamOffset, json_object(text))
@@ -77,7 +78,7 @@ def parse_offset(text: str) -> StreamOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamLimits:
-    """How much a micro-batch may read, and how much it waits for; None is no limit."""
+    """The maximum size of a micro-batch, and the minimum that it waits for; None is no limit."""
 
     files: int | None = None
     bytes: int | None = None
@@ -101,19 +102,19 @@ class StreamLimits:
             both = " and ".join(f"'{_KEY_OPTIONS[limit]}'" for limit in ("least_rows", "delay_millis"))
             raise OptionError(
                 f"The options {both} belong together, but only one of them is set.",
-                hint="Set both, so that a batch waits for rows, but not for ever.",
+                hint="Set both, so that a batch waits for rows, but only for a limited time.",
             )
         return found
 
     @property
     def is_free(self) -> bool:
-        """Return whether no limit is set: a batch reads everything that there is."""
+        """Return whether no limit is set: a batch reads all available rows."""
         return self == StreamLimits()
 
 
 @dataclass(slots=True)
 class Admission:
-    """Takes splits into a micro-batch while they are within its limits; the first one is always taken."""
+    """Admits splits to a micro-batch while they are within its limits; the first one is always admitted."""
 
     limits: StreamLimits
     splits: int = 0
@@ -133,7 +134,7 @@ class Admission:
         return True
 
     def waits(self, waited_millis: int) -> bool:
-        """Return whether the batch is to wait for more rows."""
+        """Return whether the batch has to wait for more rows."""
         limits = self.limits
         if limits.least_rows is None or limits.delay_millis is None:
             return False

@@ -1,4 +1,4 @@
-"""Streaming writes: whether a micro-batch is in the table already, and what is recorded so that this can be told."""
+"""Idempotent streaming writes: records about micro-batches, by which a committed one is recognized."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class StreamBatch:
     """One micro-batch of a streaming query.
 
     Args:
-        query: the id of the query, which its checkpoint keeps; the user of its commits.
+        query: the id of the query, which its checkpoint stores; the user of its commits.
         batch: the number of the batch; the identifier of its commit.
-        offsets: a digest of what the checkpoint has logged as the offsets of the batch.
-        base: the newest snapshot when the batch was begun, up to which the table does not have it.
+        offsets: a digest of the offsets of the batch in the checkpoint.
+        base: the newest snapshot when the batch was begun; the batch is in none of the snapshots up to that one.
     """
 
     query: str
@@ -38,7 +38,7 @@ class StreamBatch:
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Return what the snapshot of the batch records beside user and identifier."""
+        """Return the snapshot properties of the batch."""
         return {OFFSETS: self.offsets}
 
 
@@ -52,14 +52,14 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class _Commits:
-    """What the retained snapshots tell: the newest commit of a query, and the ids that were looked through."""
+    """The result of a search in the retained snapshots: the newest commit of a query, and the searched ids."""
 
     own: Snapshot | None
     newest: int
     lowest: int
 
     def covers(self, after: int) -> bool:
-        """Return whether every snapshot above `after` was looked at."""
+        """Return whether every snapshot above `after` was searched."""
         return self.lowest <= after + 1
 
 
@@ -68,10 +68,10 @@ def begin_batch(table: Table, batch: StreamBatch) -> StreamBatch | None:
     """Record that a batch is about to be written; return it with its base, or None if the table has it already.
 
     Raises:
-        OptionError: an option would change the commit user, by which batches are recognised.
+        OptionError: an option would change the commit user, by which batches are recognized.
         ConflictError: the table has a later batch of the query, or other rows under the number of this one: the
             checkpoint is older than the table.
-        OutcomeUnknownError: the batch was begun before, and the snapshots that would tell its outcome have expired.
+        OutcomeUnknownError: the batch was begun before, and the snapshots that would show its outcome have expired.
     """
     _check_user(table)
     found = _commits_of(table, batch.query)
@@ -91,7 +91,7 @@ def _check_user(table: Table) -> None:
     if prefix is not None:
         raise OptionError(
             f"The option 'commit.user-prefix' = '{prefix}' does not apply to a streaming write to table {table.name}: "
-            "the commit user is the id of the query, by which its batches are recognised.",
+            "the commit user is the id of the query, by which its batches are recognized.",
             hint="Leave it out, or remove it from the table with ALTER TABLE … UNSET TBLPROPERTIES.",
         )
 

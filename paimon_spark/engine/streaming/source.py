@@ -1,7 +1,7 @@
-"""Streaming reads: how far a micro-batch reads, and what it reads.
+"""Streaming reads: the end position and the splits of a micro-batch.
 
 A position is a snapshot and a number among its smallest splits. First come the splits of the state at the starting
-snapshot, if the scan mode has it read; then those of the changes of each snapshot after it.
+snapshot, if the scan mode includes it; then those of the changes of each snapshot after it.
 
 (docs/spec/semantics.md, sections 11-13)
 """
@@ -36,21 +36,21 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
 
 MOST_EMPTY = 5
-"""A stream without new rows moves on once it is so many snapshots behind: they might expire before it does."""
+"""A stream without new rows advances once it is this many snapshots behind, because they might expire."""
 _SMALLEST = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
 _KEPT_STATES = 4
 _MOST_LEVELS = 64
 _CREATION_TIMES = ("scan.file-creation-time-millis", "scan.creation-time-millis")
 _OWN_LOG = (ChangelogProducer.NONE, ChangelogProducer.INPUT)
 _STATE, _CHANGES = -1, 0
-"""Steps with different numbers share no micro-batch; the other numbers are made of ids of snapshots."""
+"""Steps with different numbers share no micro-batch; the other numbers are derived from snapshot ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class StreamRead:
-    """What one micro-batch reads: the state of a snapshot, and then changes.
+    """The splits of one micro-batch: the state of a snapshot, then changes.
 
-    `table` is what the state is read from.
+    The state is read from `table`.
     """
 
     table: Table
@@ -59,7 +59,7 @@ class StreamRead:
 
 
 class _States:
-    """The splits of the newest states that streams have begun with, by the name of the delta of their snapshot."""
+    """A cache of the splits of the states that streams started with, by the name of the delta manifest list."""
 
     def __init__(self) -> None:
         self._items: OrderedDict[tuple[object, ...], tuple[Split, ...]] = OrderedDict()
@@ -85,7 +85,7 @@ class StreamSource:
 
     Args:
         table: the table at the schema of the query, with the options of the stream.
-        keep_kinds: whether each row tells its kind; otherwise -U and -D are left out.
+        keep_kinds: whether rows have their kinds; otherwise -U and -D are left out.
     """
 
     table: Table
@@ -96,7 +96,7 @@ class StreamSource:
 
         Raises:
             UnsupportedError: it cannot.
-            OptionError: an option is wrong.
+            OptionError: an option is invalid.
         """
         table, options = self.table, self.table.options
         check_readable(table.effective_schema, table.schema.field_names)
@@ -108,7 +108,7 @@ class StreamSource:
             )
         if table.bucket_mode is BucketMode.POSTPONE and options.changelog_producer in _OWN_LOG:
             raise UnsupportedError(
-                f"Table {table.name} cannot be read as a stream: its rows are postponed, and only a changelog tells "
+                f"Table {table.name} cannot be read as a stream: its rows are postponed, and only a changelog shows "
                 "when they reach their buckets.",
                 hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
             )
@@ -117,7 +117,7 @@ class StreamSource:
         self._check_overwrites()
 
     def _check_moves(self) -> None:
-        """Check that the changes of one commit have no order where rows move between partitions."""
+        """Reject tables whose rows move between partitions: the changes of one commit would have no order."""
         table = self.table
         if not self._by_commit:
             return
@@ -136,7 +136,7 @@ class StreamSource:
             )
 
     def _check_merged(self) -> None:
-        """Check that the changes are rows of the table, and not what its rows are still to be merged from."""
+        """Check that the changes are rows of the table, and not versions of rows that are still to be merged."""
         table, options = self.table, self.table.options
         merges = table.is_primary_key_table and options.merge_engine is not MergeEngine.DEDUPLICATE
         if merges and options.changelog_producer is ChangelogProducer.NONE:
@@ -182,16 +182,17 @@ class StreamSource:
     def next_offset(
         self, start: StreamOffset, *, limited: bool, newest: int, waited_millis: int | None = None
     ) -> StreamOffset | None:
-        """Return where the next micro-batch ends; None if there is nothing to read yet.
+        """Return the end of the next micro-batch; None if there is nothing to read yet.
 
         Args:
-            start: where it begins.
-            limited: whether the limits of the options hold.
+            start: its start.
+            limited: whether the limits of the options apply.
             newest: the last snapshot to read.
             waited_millis: how long the query has waited for this batch; None if it must not wait.
 
         Raises:
-            NotFoundError: a snapshot has expired before it was read, or the table was rolled back behind the position.
+            NotFoundError: a snapshot has expired before it was read, or the table was rolled back to a snapshot before
+                the position.
         """
         self._check_start(start)
         admission = Admission(self.limits if limited else StreamLimits())
@@ -214,13 +215,15 @@ class StreamSource:
         return position
 
     def _ends_at_once(self, admission: Admission) -> bool:
-        """Return whether a batch with rows goes as far as changes share one, whatever is in between."""
+        """Return whether a batch with rows extends to the last snapshot whose changes may share a batch."""
         return bool(admission.splits) and admission.limits.is_free and not (self._overwrites or self._by_commit)
 
     def _last_together(self, position: int, newest: int) -> int:
         """Return the last snapshot whose changes share a micro-batch with those before `position`."""
         ids = range(position, newest + 1) if self._ordered else ()
-        return next((i - 1 for i in ids if self._found(i, newest).commit_kind is CommitKind.OVERWRITE), newest)
+        return next(
+            (i - 1 for i in ids if self._snapshot_or_changelog(i, newest).commit_kind is CommitKind.OVERWRITE), newest
+        )
 
     @property
     def _ordered(self) -> bool:
@@ -234,11 +237,11 @@ class StreamSource:
 
     @translate_io_errors()
     def read(self, start: StreamOffset, end: StreamOffset, predicate: Predicate = TRUE) -> StreamRead:
-        """Return what is between two positions, without files that cannot have rows that match `predicate`.
+        """Return the splits between two positions, without files that cannot have rows that match `predicate`.
 
         Raises:
-            NotFoundError: a snapshot of it has expired.
-            UnsupportedError: a column is no longer as the query has it.
+            NotFoundError: one of the snapshots has expired.
+            UnsupportedError: a column of the query was changed.
         """
         state: list[Split] = []
         changes: list[Split] = []
@@ -255,10 +258,10 @@ class StreamSource:
         )
 
     def _state_with(self, start: StreamOffset, splits: list[Split], predicate: Predicate) -> list[Split]:
-        """Return the splits of a state that may have matching rows. The positions count all splits of it."""
+        """Return the splits of a state that may have matching rows. Positions count all of its splits."""
         if not splits:
             return splits
-        snapshot = self._found(start.snapshot_id, start.snapshot_id)
+        snapshot = self._snapshot_or_changelog(start.snapshot_id, start.snapshot_id)
         found = scan_buckets(
             self._state_table,
             snapshot,
@@ -271,17 +274,17 @@ class StreamSource:
         return [s for s in splits if any(f.file_name in names for f in s.files)]
 
     def _changes_with(self, splits: list[Split], predicate: Predicate) -> list[Split]:
-        """Return the splits of changes that may have matching rows; those of an overwrite are all kept."""
+        """Return the splits of changes that may have matching rows; those of an overwrite are not pruned."""
         names = {
             f.file_name
             for snapshot_id in {s.snapshot_id for s in splits if s.difference is None}
-            for s in self._change_splits(self._found(snapshot_id, snapshot_id), predicate)
+            for s in self._change_splits(self._snapshot_or_changelog(snapshot_id, snapshot_id), predicate)
             for f in s.files
         }
         return [s for s in splits if s.difference is not None or any(f.file_name in names for f in s.files)]
 
     def _by_bucket(self, splits: Sequence[Split]) -> list[Split]:
-        """Return one split for each bucket, so that one task reads the changes of a key in their order."""
+        """Return one split for each bucket, so that one task reads the changes of a key in order."""
         found: dict[BucketKey, list[Split]] = {}
         if any(s.difference is not None for s in splits):
             return list(splits)
@@ -304,13 +307,13 @@ class StreamSource:
         """Yield the splits after a position, up to the changes of a snapshot."""
         position = start
         if start.scan_snapshot:
-            snapshot = self._found(start.snapshot_id, newest)
+            snapshot = self._snapshot_or_changelog(start.snapshot_id, newest)
             share = _STATE if self._ordered else _CHANGES
             yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
             position = _following(snapshot)
         share = _CHANGES
         for snapshot_id in range(position.snapshot_id, newest + 1):
-            snapshot = self._found(snapshot_id, newest)
+            snapshot = self._snapshot_or_changelog(snapshot_id, newest)
             overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
             alone = self._overwrites and overwrite
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
@@ -320,7 +323,7 @@ class StreamSource:
             share += int(alone)
             position = _following(snapshot)
 
-    def _found(self, snapshot_id: int, newest: int) -> Snapshot:
+    def _snapshot_or_changelog(self, snapshot_id: int, newest: int) -> Snapshot:
         """Return a snapshot, or the changelog that outlives it."""
         table = self.table
         found = table.snapshots.find(snapshot_id) or RefStore.of(table).find_changelog(snapshot_id)
@@ -329,8 +332,9 @@ class StreamSource:
         raise NotFoundError(
             f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
             f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
-            hint="Start with a new checkpoint, which reads the table anew by default, or from a snapshot that is left "
-            "with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
+            hint="Start with a new checkpoint, which reads the table again by default, or from an existing "
+            "snapshot with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a "
+            "longer "
             "'snapshot.time-retained' of the table.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
@@ -348,11 +352,11 @@ class StreamSource:
         return self.table.is_primary_key_table and self.table.options.flag("streaming-read-overwrite")
 
     def _replaced_rows(self, snapshot: Snapshot) -> list[Split]:
-        """Return the difference that an overwrite has made: its splits are a micro-batch of their own.
+        """Return the difference of an overwrite to the state before; its splits are a separate micro-batch.
 
-        Rows of a key from another split of the batch would have no order with those of the difference.
+        Changes of a key in other splits of the same batch would have no order relative to those of the difference.
         """
-        before = self._found(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
+        before = self._snapshot_or_changelog(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
         wanted = ChangeFilter(buckets=self._buckets)
         splits, _ = plan_changes(self.table.with_options(_SMALLEST), StateRange(before, snapshot), wanted)
         return sorted(splits, key=lambda s: (s.partition, s.bucket))
@@ -374,7 +378,7 @@ class StreamSource:
 
     @cached_property
     def _state_table(self) -> Table:
-        """Return the table whose state is read: rows that wait for a compaction count if no changelog brings them."""
+        """Return the table whose state is read; without a changelog, rows that are not compacted yet are included."""
         options = self.table.options
         if options.deletion_vectors_enabled and options.changelog_producer in _OWN_LOG and self._levels is None:
             return self.table.with_options({"deletion-vectors.merge-on-read": "true"})
@@ -382,7 +386,7 @@ class StreamSource:
 
     @cached_property
     def _levels(self) -> tuple[int, ...] | None:
-        """Return the levels of the state: of rows above them, the changelog is still to come."""
+        """Return the levels of the state: the changelog of rows at other levels is written later."""
         options = self.table.options
         if not self.table.is_primary_key_table:
             return None
@@ -400,17 +404,17 @@ class StreamSource:
 
     @property
     def _created_from(self) -> int | None:
-        """Return the time from which on files are read, as far as the state is concerned."""
+        """Return the creation time from which on files of the state are read."""
         times = (self.table.options.number_or_none(key) for key in _CREATION_TIMES)
         return next((t for t in times if t is not None), None)
 
-    # ---- what may have happened to the table
+    # ---- checks of changes to the table
 
     def _after(self, snapshot_id: int) -> StreamOffset:
-        return _following(self._found(snapshot_id, snapshot_id))
+        return _following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
 
     def _check_start(self, start: StreamOffset) -> None:
-        """Check that the newest snapshot that was read is still one of the table's, unless it has expired."""
+        """Check that the newest snapshot that was read still belongs to the table, unless it has expired."""
         if start.time_millis is None:
             self._check_next(start.snapshot_id)
             return
@@ -420,13 +424,13 @@ class StreamSource:
             return
         raise NotFoundError(
             f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
-            f"one of the table; the newest one is {newest}. The table was rolled back or created anew.",
-            hint="Start with a new checkpoint, which reads the table anew by default.",
+            f"one of the table; the newest one is {newest}. The table was rolled back or created again.",
+            hint="Start with a new checkpoint, which reads the whole table again by default.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 
     def _check_next(self, wanted: int) -> None:
-        """Check that a snapshot that an option or a consumer names is there, or the next one."""
+        """Check that a snapshot named by an option or a consumer exists, or is the next one."""
         newest = self.table.snapshots.latest_id() or 0
         if wanted <= newest + 1:
             return
@@ -457,7 +461,7 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The position after a split, or after a snapshot that has none left; splits of one `share` share a micro-batch."""
+    """The position after a split or a whole snapshot; splits with equal `share` share a micro-batch."""
 
     split: Split | None
     after: StreamOffset
@@ -486,8 +490,8 @@ def _text(t: DataType) -> str:
 def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:
     """Return the splits of a bucket as one.
 
-    Spark's own scan, which reads raw splits, sorts files by size and spreads them and their parts over tasks. Only a
-    single file without two rows of a key has no order to keep.
+    Spark's own scan, which reads raw splits, sorts files by size and distributes files and parts of them over tasks.
+    Only the order in a single file without two rows of a key does not matter.
     """
     counts = [s.row_count for s in splits]
     known = [c for c in counts if c is not None]

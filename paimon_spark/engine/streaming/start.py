@@ -1,4 +1,4 @@
-"""Where a streaming read starts: by its consumer, or by its scan mode.
+"""The starting position of a streaming read: by its consumer, or by its scan mode.
 
 (docs/spec/semantics.md, sections 11 and 13)
 """
@@ -21,7 +21,7 @@ _FULL_FROM_ID = "from-snapshot-full"
 
 
 def first_offset(table: Table, local_zone: tzinfo | None = None) -> StreamOffset:
-    """Return the position before everything that a stream is to read.
+    """Return the position before the first rows that a stream reads.
 
     Args:
         table: the table with the options of the stream.
@@ -29,7 +29,7 @@ def first_offset(table: Table, local_zone: tzinfo | None = None) -> StreamOffset
 
     Raises:
         OptionError: the options contradict each other, or do not apply to a stream.
-        NotFoundError: what they name does not exist.
+        NotFoundError: a snapshot or tag that they name does not exist.
     """
     start = scan_start(table.options)
     _check_start(start)
@@ -51,18 +51,18 @@ def first_offset(table: Table, local_zone: tzinfo | None = None) -> StreamOffset
 def _check_start(start: ScanStart) -> None:
     if start.reads_changes:
         raise OptionError(
-            f"The option '{start.option}' selects changes that are known already, which is not a stream.",
-            hint="Leave it out, and say where the stream starts by 'scan.snapshot-id' or 'scan.timestamp'.",
+            f"The option '{start.option}' selects a bounded range of changes, which is not a stream.",
+            hint="Leave it out, and set the start of the stream by 'scan.snapshot-id' or 'scan.timestamp'.",
         )
     if start.option == "scan.watermark":
         raise OptionError(
             "The option 'scan.watermark' does not apply to a stream.",
-            hint="Say where the stream starts by 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.",
+            hint="Set the start of the stream by 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.",
         )
 
 
 def _consumer_progress(table: Table) -> int | None:
-    """Return the snapshot that the consumer of a stream reads next, if it has one with progress that counts."""
+    """Return the snapshot that the consumer of a stream reads next, if it has one whose progress applies."""
     name = table.options.get("consumer-id")
     if not name or table.options.flag("consumer.ignore-progress"):
         return None
@@ -70,7 +70,7 @@ def _consumer_progress(table: Table) -> int | None:
 
 
 def _within(table: Table, start: ScanStart, mode: str) -> Snapshot | None:
-    """Return the snapshot that a stream reads as a whole; an id below the earliest one means that."""
+    """Return the snapshot that a stream reads completely; an id below the earliest one means the earliest."""
     if mode != _FULL_FROM_ID:
         return resolve_start(table).snapshot
     wanted, earliest = start.number(), table.snapshots.earliest()
@@ -90,7 +90,7 @@ def _after(snapshot: Snapshot | None) -> StreamOffset:
 
 
 def _from_creation(table: Table) -> StreamOffset:
-    """Return the position before the first snapshot since a time; else a full read of the files created since then."""
+    """Return the position before the first snapshot since a time, or a full read of the files created since then."""
     found = resolve_start(table)
     if found.files_created_from is None and found.snapshot is not None:
         return StreamOffset(snapshot_id=found.snapshot.id)
@@ -112,7 +112,7 @@ def _millis(start: ScanStart, local_zone: tzinfo | None) -> int:
 
 
 def _from_id(table: Table, start: ScanStart) -> StreamOffset:
-    """Return the position before the snapshot of an id or a tag; an id below the earliest one means that."""
+    """Return the position before the snapshot of an id or a tag; an id below the earliest one means the earliest."""
     earliest = table.snapshots.earliest_id() or _FIRST
     tagged = start.option == "scan.tag-name"
     if start.option == "scan.version":

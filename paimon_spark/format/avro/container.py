@@ -1,6 +1,6 @@
 """A hardened reader of Avro's container format: all declared sizes and counts are validated before use.
 
-The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values as often as a count says,
+The Avro library trusts its input: it allocates the declared lengths, repeats zero-size values by a declared count,
 and follows recursive schemas to any depth. This module rewrites a file as an uncompressed container with a finite
 schema and validated counts and lengths.
 """
@@ -31,7 +31,7 @@ _SYNC = 16
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
-"""Maximum number of values of one record outside arrays and maps; elements of those cost bytes in the file."""
+"""Maximum number of values of one record outside arrays and maps, whose elements take bytes in the file."""
 _MAX_VARINT = 10
 _XZ_MEMORY = 128 << 20
 _PRIMITIVES = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1}

@@ -1,4 +1,4 @@
-"""What the kinds of indexes have in common."""
+"""The interfaces of all kinds of indexes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class IndexWriter(Protocol):
 
 
 class IndexReader:
-    """Answers which rows may match. Each method returns None unless the kind of index can tell.
+    """Finds the rows that may match. A method returns None if the kind of index does not support it.
 
-    The answers of `valid`, and of `among` if `exact`, have no other rows than those that match.
+    The results of `valid`, and of `among` if `exact`, have only rows that match.
     """
 
     exact = True

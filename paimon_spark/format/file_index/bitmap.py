@@ -28,7 +28,7 @@ _HEAD = struct.Struct(">bii?")
 _INT = struct.Struct(">i")
 _PAIR = struct.Struct(">ii")
 MOST_VALUES = 64 << 20
-"""The bytes that the distinct values of a file may have: with more of them, a Bloom filter is smaller and as good."""
+"""Maximum size of the distinct values of a file in bytes: above it, a Bloom filter is smaller and as selective."""
 _MOST_BYTES = (1 << 31) - 1
 
 
@@ -38,7 +38,7 @@ class BitmapWriter:
     Args:
         domain: the values.
         settings: the options of the index.
-        most_values: how many bytes the distinct values may have; with more, there is no index.
+        most_values: maximum size of the distinct values in bytes; above it, there is no index.
     """
 
     def __init__(self, domain: Domain, settings: Mapping[str, str], most_values: int = MOST_VALUES) -> None:
@@ -152,7 +152,7 @@ class BitmapReader(IndexReader):
         self._body = start + size
 
     def _all_entries(self, at: int, count: int, *, with_length: bool) -> tuple[dict[Code, _Entry], int]:
-        """Return the entries from an offset on, and the offset of what follows."""
+        """Return the entries from an offset on, and the offset after them."""
         out: dict[Code, _Entry] = {}
         for code, place in self._values(at, count, _PAIR.size if with_length else _INT.size):
             numbers = (
@@ -165,7 +165,7 @@ class BitmapReader(IndexReader):
         return out, at
 
     def _values(self, at: int, count: int, gap: int) -> Iterator[tuple[Code, int]]:
-        """Yield values and where each ends; `gap` bytes are between them. Only one block, or the list of blocks."""
+        """Yield values and the end of each; `gap` bytes are between them. Only one block, or the list of blocks."""
         if not 0 <= count <= len(self._data) // (gap + 1):
             raise ValueError(f"its bitmap index has {count} values")
         if not self._domain.is_text:

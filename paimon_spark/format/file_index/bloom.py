@@ -1,4 +1,4 @@
-"""The index ``bloom-filter``: the number of hash functions, then a bit set; tells which values are not in a file.
+"""The index ``bloom-filter``: the number of hash functions, then a bit set; excludes values that are not in a file.
 
 A string is hashed by XXH64, a number by Thomas Wang's 64-bit mix. Bit i of the set is bit i modulo 8 of byte i / 8.
 """

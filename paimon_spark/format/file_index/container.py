@@ -19,14 +19,14 @@ _UTF = struct.Struct(">H")
 _PLACE = struct.Struct(">ii")
 _LONGEST_HEADER = 64 << 20
 HEADER_BYTES = 16 << 10
-"""How many bytes a reader asks for first."""
+"""Number of bytes that a reader requests first."""
 
 ReadRange = Callable[[int, int], bytes]
 """Returns bytes of the container: offset and length in, fewer bytes at its end."""
 
 
 class NewerVersionError(ValueError):
-    """The container, or an index in it, has a version that this release does not know."""
+    """The container, or an index in it, has a version that this release does not support."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def read_index(read: ReadRange, place: Place) -> bytes:
 
 
 def _text(text: str) -> bytes:
-    """Return a text as Java's `DataOutput.writeUTF` does."""
+    """Return a text in the encoding of Java's `DataOutput.writeUTF`."""
     units = text.encode("utf-16-be", "surrogatepass")
     body = b"".join(_unit(int.from_bytes(units[i : i + 2])) for i in range(0, len(units), 2))
     return _UTF.pack(len(body)) + body

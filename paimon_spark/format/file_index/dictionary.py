@@ -1,4 +1,4 @@
-"""The dictionary of a range bitmap: distinct values in ascending order, in chunks that begin with a value of their own.
+"""The dictionary of a range bitmap: distinct values in ascending order, in chunks.
 
 A chunk has a header with its first value and that value's code. Its other values follow the headers of all chunks.
 """
@@ -58,7 +58,7 @@ def _chunk(distinct: Distinct, sizes: Any, first: int, stop: int, at: int) -> tu
 
 
 class DictionaryReader:
-    """Finds the codes of values; chunks are parsed when a search meets them.
+    """Finds the codes of values; chunks are parsed on demand.
 
     Raises:
         ValueError: the dictionary is malformed.
@@ -77,7 +77,7 @@ class DictionaryReader:
         self._keys = start + listed + chunks
 
     def find(self, code: Code) -> tuple[int, bool]:
-        """Return the place of a value among all, or of the first greater one, and whether it is in the dictionary."""
+        """Return the position of a value, or of the first greater one, and whether the value is in the dictionary."""
         low, high = 0, self._chunks
         while low < high:
             middle = (low + high) // 2
@@ -88,7 +88,7 @@ class DictionaryReader:
         return (0, False) if low == 0 else self._find_in(low - 1, code)
 
     def _first(self, chunk: int) -> tuple[Code, int]:
-        """Return the first value of a chunk, and where its header goes on."""
+        """Return the first value of a chunk, and where its header continues."""
         at = int(self._places[chunk])
         _check_version(self._data[at])
         return self._value(at + 1)

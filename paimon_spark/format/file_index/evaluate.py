@@ -1,7 +1,7 @@
-"""Which rows of a file may match a predicate, by the indexes of the file.
+"""The rows of a file that may match a predicate, by the indexes of the file.
 
-Every answer has all rows that match, and may have others. A negation is never taken of an answer: negations are first
-pushed to the leaves, which ask the index for what they mean.
+Every result has all rows that match, and may have others. Results are therefore never negated: negations are first
+pushed to the leaves, which use the inverse test of the index.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _evaluate(predicate: Predicate, indexes: Indexes) -> Rows:
 
 
 def both(one: Rows, other: Rows) -> Rows:
-    """Return the rows of both answers."""
+    """Return the rows of both results."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

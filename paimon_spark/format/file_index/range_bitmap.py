@@ -41,7 +41,7 @@ class RangeBitmapWriter:
         self._found.add(values)
 
     def finish(self) -> bytes | None:
-        """Return the index; None without any value, because Paimon finds nulls wrongly then, or if it is too large."""
+        """Return the index; None without any value, because Paimon then misreads nulls, or if it is too large."""
         distinct, codes = self._found.distinct()
         if not len(distinct):
             return None

@@ -18,7 +18,7 @@ from paimon_spark.spec.types import AtomicType
 
 
 class FileIndexReader:
-    """The indexes of one data file; each is read when a predicate asks for it.
+    """The indexes of one data file; each is read when a predicate needs it.
 
     Args:
         read: reads bytes of the container.

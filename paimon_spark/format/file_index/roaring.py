@@ -13,8 +13,7 @@ from pyroaring import BitMap
 Ints = npt.NDArray[Any]
 
 _FEW = 32
-"""Groups of up to so many rows are written by array operations; the library writes the others, at most one in so many
-rows."""
+"""Groups of up to this number of rows are written by array operations, larger ones by the library."""
 _NO_RUNS = 12346
 _HEADER = 4
 """16-bit words before the containers' descriptions."""

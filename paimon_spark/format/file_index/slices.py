@@ -44,7 +44,7 @@ class BitSlices:
 
 
 def bits_of(number: int) -> int:
-    """Return how many bits a number takes."""
+    """Return the number of bits of a number."""
     return int(number).bit_length()
 
 

@@ -1,7 +1,7 @@
 """The values of indexed columns: as 64-bit numbers whose order is that of the values, or as byte strings.
 
-A float becomes the number of its place in the order of Java's `Float.compare`: -0.0 before 0.0, NaN last. A timestamp
-of more than three digits is a number of microseconds; further digits are cut off.
+A float becomes its position in the order of Java's `Float.compare`: -0.0 before 0.0, NaN last. A timestamp
+of more than three digits is a number of microseconds; further digits are truncated.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MILLIS, _MICROS = 3, 6
 class Literal:
     """The codes that values equal to a literal may have.
 
-    `exact` says whether all values with a code between them are equal to the literal.
+    `exact` is true if all values with a code between them are equal to the literal.
     """
 
     low: Code
@@ -94,7 +94,7 @@ class Domain:
         return self._mirrored(bits.astype(np.int64))
 
     def _mirrored(self, numbers: Ints) -> Ints:
-        """Turn bits of floats into places in their order, and back."""
+        """Convert bits of floats to positions in their order, and back."""
         return np.where(numbers < 0, numbers ^ ((1 << 8 * self.width - 1) - 1), numbers)
 
     def stored(self, numbers: Ints) -> Ints:
@@ -105,7 +105,7 @@ class Domain:
     """The inverse is the same."""
 
     def literal(self, value: Any) -> Literal | None:
-        """Return the codes of a literal; None if the index cannot tell anything about it."""
+        """Return the codes of a literal; None if the index cannot evaluate it."""
         root = self.type.root
         if self.is_text:
             text = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
@@ -214,14 +214,14 @@ class Collector:
 
     Args:
         domain: the values.
-        most: how many bytes the distinct values may have when serialized. When they have more, all are let go.
+        most: maximum size of the serialized distinct values in bytes. Above it, all values are dropped.
     """
 
     def __init__(self, domain: Domain, most: int | None = None) -> None:
         self.domain = domain
         self.rows = 0
         self.is_full = False
-        """Whether the distinct values have more bytes than they may have."""
+        """Whether the distinct values exceed the maximum size."""
         self._most = most
         self._unchecked = 0
         self._positions: list[Ints] = []
@@ -251,7 +251,7 @@ class Collector:
         return int(pc.sum(pc.binary_length(words)).as_py() or 0) + len(words) * _LENGTH
 
     def _check(self, most: int) -> None:
-        """Count each value once; if there are too many of them, let go of all."""
+        """Keep each value once; drop all if they are too large."""
         if self.domain.is_text:
             self._values = [self._words()]
             size = self._size(self._values[0])
@@ -272,7 +272,7 @@ class Collector:
         return np.concatenate([np.zeros(0, np.int64), *self._values])
 
     def distinct(self) -> tuple[Distinct, Ints]:
-        """Return the distinct values, and the place among them of each value."""
+        """Return the distinct values, and the position of each value among them."""
         if not self.domain.is_text:
             found, codes = np.unique(self.numbers(), return_inverse=True)
             return Distinct(self.domain, found), codes

@@ -1,7 +1,7 @@
 """XXH64 with seed 0 of many byte strings at once, by array operations.
 
-Strings are ordered by length, longest first, so that those that still have bytes at a step are the first ones. The
-number of steps depends on the longest string alone.
+Strings are ordered by length, longest first, so that the strings with remaining bytes at a step are the first ones. The
+number of steps depends only on the longest string.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _stripes(data: Bytes, starts: Offsets, sizes: Offsets) -> U64:
 
 
 def _tails(data: Bytes, starts: Offsets, sizes: Offsets, state: U64) -> U64:
-    """Return the state after the bytes that are left over: up to three words, a half word, three bytes."""
+    """Return the state after the remaining bytes: up to three words, a half word, three bytes."""
     words, halves = _unaligned(data, "<u8"), _unaligned(data, "<u4")
     rest = sizes % _STRIPE
     at = starts + sizes - rest

@@ -1,7 +1,7 @@
 """Manifest, manifest list and index manifest: Avro bytes to values and back.
 
-Reading is by column name: a column that the file lacks is null, a column that is not known here is kept with its
-record (`foreign`) and written back by the next rewrite.
+Reading is by column name: a column that the file lacks is null, an unknown column is kept with its record (`foreign`)
+and written back by the next rewrite.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _MAX_RATIO = 1000
 `_MAX_RATIO` bytes for each byte of the file: statistics of many empty columns pack well."""
 _FEW_RECORDS = 100_000
 _RECORD_BYTES = 8
-"""A record names a file, so even packed it takes more than these bytes; small files may be packed better."""
+"""Minimum compressed size of a record, which has a file name; small files may compress better."""
 
 _ENTRY_NEEDED = ("_PARTITION", "_BUCKET", "_FILE")
 _FILE_COUNTS = tuple(f.name for f in FILE_LAYOUT if f.least == 0)
@@ -104,7 +104,7 @@ def read_manifest(data: bytes, where: str = "a manifest", size: int | None = Non
 
     Raises:
         CorruptTableError: the bytes are not a manifest.
-        UnsupportedError: the manifest has a version that is not known.
+        UnsupportedError: the manifest has an unknown version.
     """
     return list(open_manifest(data, where, size).entries())
 
@@ -114,7 +114,7 @@ def open_manifest(
 ) -> Manifest:
     """Return a manifest; arguments and errors as in `read_manifest`.
 
-    Its entries are objects where the file has fewer Avro blocks than `fewest_blocks`.
+    Its entries are decoded to objects if the file has fewer Avro blocks than `fewest_blocks`.
     """
     known = {"": ENTRY_FIELDS, "_FILE": FILE_FIELDS}
 
@@ -240,7 +240,7 @@ def _unknown_columns(file: AvroContainer, known: dict[str, _Record]) -> tuple[_U
 
 
 def _self_contained(avro_type: Any, path: str) -> Any:
-    """Return the type of an unknown column if it can be written again without the rest of the file's schema."""
+    """Return the type of an unknown column if it can be written without the rest of the file's schema."""
     try:
         check_schema(avro_type)
     except ValueError as e:
@@ -263,7 +263,7 @@ def _fields_of(schema: Any, outer: str) -> Sequence[_Record]:
 
 
 def _foreign(raw: _Record, unknown: tuple[_Unknown, ...]) -> tuple[ForeignColumn, ...]:
-    """Return the values of the unknown columns; it is an error if they could be read but not written again."""
+    """Return the values of the unknown columns; columns that cannot be written again are an error."""
     found = [ForeignColumn(u.path, u.avro_type, v) for u in unknown if (v := u.pick(raw)) is not None]
     for column in found:
         fastavro.schemaless_writer(io.BytesIO(), _parsed(column.avro_type), column.value)
@@ -317,7 +317,7 @@ def _millis(value: datetime | int | None) -> int | None:
 
 
 def _sound(raw: _Record, needed: tuple[str, ...], counts: tuple[str, ...]) -> None:
-    """Refuse a record that lacks what it must have, or counts below zero."""
+    """Reject a record with missing required values, or negative counts."""
     for name in needed:
         if raw[name] is None:
             raise ValueError(f"{name} is null")
@@ -327,7 +327,7 @@ def _sound(raw: _Record, needed: tuple[str, ...], counts: tuple[str, ...]) -> No
 
 
 def _bare_name(name: str | None) -> str:
-    """Return the name of a file if it is nothing but that."""
+    """Return the name of a file after checking that it is a plain name."""
     if name is None or not is_one_name(name):
         raise ValueError(f"{shown(name or '')} is not a file name: it would lead out of its directory")
     return name

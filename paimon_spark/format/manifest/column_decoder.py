@@ -1,8 +1,9 @@
-"""The columns of manifest entries that choose among them, read for many entries at once.
+"""The columns by which manifest entries are selected, decoded for many entries at once.
 
-Where an entry ends is known when it has been read, but where a block begins is known before: so this reads the first
-entry of every block, then the second of every block, and so on. It says where the parts of each entry stand, and leaves
-them there. Like the quick reader, it reads what is usual, and checks all that the quick reader checks.
+The end of an entry is known only after it is decoded, but the start of every block is known before: the first entries
+of all blocks are decoded together, then the second ones, and so on. The result has the offsets of the parts of each
+entry, which are not decoded. Like the decoder of single entries, it supports the usual layout, and makes the same
+checks.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from paimon_spark.spec.identifier import is_one_name
 
 _PAD = bytes(256)
 _MAX_BYTES = 9
-"""Longer numbers, which nothing usual has, are left to the reader of single entries."""
+"""Longer numbers, which are unusual, are left to the reader of single entries."""
 _TAIL_BEGINS = tail_layout()[0].name
 _EXTRA_FILES = "_EXTRA_FILES"
 _OF_IDENTITY = [i for i, f in enumerate(tail_layout()) if f.name in ("_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")]
 """Fields of the tail that are part of a file's identity."""
 _COLUMNS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_LEVEL", "_FILE_SIZE", "_ROW_COUNT")
 _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
-"""What no usual name has; the line feeds are between the names."""
+"""Characters that no usual name has; line feeds separate the names."""
 
 
 @dataclass(slots=True)
 class DecodedColumns:
-    """Of each entry: what it says of its place and size, and where in its block its parts begin and end."""
+    """For each entry: its location and size, and the offsets of its parts in the block."""
 
     kind: npt.NDArray[Any]
     partition: npt.NDArray[Any]
@@ -48,7 +49,7 @@ class DecodedColumns:
     rows: npt.NDArray[Any]
     start: npt.NDArray[Any]
     file: npt.NDArray[Any]
-    """Where the file begins behind `start`; so are the following."""
+    """Where the file begins, relative to `start`, as are the following."""
     keys_end: npt.NDArray[Any]
     numbers: npt.NDArray[Any]
     """Where the sequence numbers begin, which follow the statistics."""
@@ -77,11 +78,11 @@ def smallest(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def decode_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> DecodedColumns | None:
-    """Return the columns of the entries of some blocks, or None if not every entry is sound and usual.
+    """Return the columns of the entries of some blocks, or None unless every entry is valid and usual.
 
     Args:
         blocks: the number of entries of each block, and its bytes.
-        partitions: the index of every partition so far; new ones are added.
+        partitions: the index of every known partition; new ones are added.
     """
     try:
         return _Reader(blocks, partitions).read()
@@ -90,11 +91,11 @@ def decode_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, 
 
 
 def decode_longs(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
-    """Return the numbers that begin at some places of bytes, and where they end.
+    """Return the numbers that begin at some offsets, and their ends.
 
     Raises:
         UnknownLayoutError: one takes more than nine bytes.
-        LookupError: one goes beyond the bytes.
+        LookupError: one extends beyond the bytes.
     """
     byte = data[at].astype(np.int64)
     at = at + 1
@@ -113,7 +114,7 @@ def decode_longs(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
 
 
 class _Reader:
-    """Reads entry after entry of all blocks at once; `_at` is where it stands in each of those with entries left."""
+    """Reads the entries of all blocks in parallel; `_at` is the position in each block with remaining entries."""
 
     def __init__(self, blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> None:
         self._partitions = partitions
@@ -160,7 +161,7 @@ class _Reader:
         return np.stack([*(values[n] for n in _COLUMNS), *places, plain])
 
     def _value(self, field: Field) -> I64 | None:
-        """Go past a field in every lane; return its number, the index of the partition, or 1 for an empty list."""
+        """Skip a field in every lane; return its number, the index of the partition, or 1 for an empty list."""
         match field.kind:
             case Kind.INT | Kind.LONG:
                 return self._within(self._longs(), field.least, field.most)
@@ -191,7 +192,7 @@ class _Reader:
         return value
 
     def _span(self) -> tuple[I64, I64]:
-        """Return where the bytes begin and end that stand in every lane with their length before them."""
+        """Return the start and end of the length-prefixed bytes in every lane."""
         size = self._longs()
         begin, self._at = self._at, self._at + size
         if (size < 0).any() or (self._at > self._size).any():
@@ -213,7 +214,7 @@ class _Reader:
         return np.array([known.setdefault(p, len(known)) for p in self._slices()], np.int64)
 
     def _branches(self, at: I64) -> npt.NDArray[np.bool_]:
-        """Return for every lane whether the union that begins here holds its second type, which is not null."""
+        """Return for every lane whether the union at this position has its second type, which is not null."""
         branch = self._bytes[at]
         there = branch == 2
         if not (there | (branch == 0)).all():
@@ -231,7 +232,7 @@ class _Reader:
             self._at[lanes] = after
 
     def _after_counts(self, at: I64) -> I64:
-        """Return where null counts end: as a rule a block of n of them, each null or a number, and a block of none."""
+        """Return where null counts end: usually a block of n counts, each null or a number, and an empty block."""
         first = self._bytes[at].astype(np.int64)
         count = first >> 1
         usual = (first & 0x81 == 0) & (count > 0)
@@ -243,7 +244,7 @@ class _Reader:
         return after
 
     def _after_numbers(self, at: I64, count: I64) -> I64:
-        """Return where `count` optional numbers end, which begin one byte behind `at`."""
+        """Return where `count` optional numbers end, which begin one byte after `at`."""
         most = int(count.max())
         begins = np.minimum(at[:, None] + 1 + 2 * np.arange(most), self._size)
         small = (self._bytes[begins] == 2) & (self._bytes[begins + 1] < 0x80)
@@ -264,7 +265,7 @@ class _Reader:
         return at
 
     def _skip_names(self) -> I64:
-        """Go past a list of file names, which is empty as a rule; return 1 where it is, else 0."""
+        """Skip a list of file names, which is usually empty; return 1 if it is, else 0."""
         empty = self._bytes[self._at] == 0
         lanes = np.flatnonzero(~empty)
         after = self._at + 1
@@ -276,7 +277,7 @@ class _Reader:
         return empty.astype(np.int64)
 
     def _skip_optional(self, field: Field) -> None:
-        """Go past an optional number."""
+        """Skip an optional number."""
         there = np.flatnonzero(self._branches(self._at))
         after = self._at + 1
         if len(there):
@@ -285,7 +286,7 @@ class _Reader:
         self._go_to(after)
 
     def _skip_tail(self) -> I64:
-        """Go past the fields that most files lack; return 1 without an index or a path among them, else 0."""
+        """Skip the fields that most files lack; return 1 without an index or a path among them, else 0."""
         found = self._bytes[self._at[:, None] + np.arange(TAIL_BYTES)]
         after = self._at + TAIL_BYTES
         plain = np.ones(len(after), np.int64)
@@ -302,7 +303,7 @@ class _Reader:
 
 
 _TEMPLATE = np.frombuffer(b"".join(TAILS), np.uint8).reshape(-1, TAIL_BYTES)
-"""The bytes of all usual tails, one a row."""
+"""The bytes of all usual tails, one per row."""
 _VARIES = [i for i in range(TAIL_BYTES) if len(np.unique(_TEMPLATE[:, i])) > 1]
 _FIXED = [i for i in range(TAIL_BYTES) if i not in _VARIES]
 _ALLOWED = {i: np.unique(_TEMPLATE[:, i]) for i in _VARIES}

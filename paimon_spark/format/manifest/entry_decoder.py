@@ -1,7 +1,7 @@
-"""Entries of manifests in the layout that is written today, decoded without the dictionaries of the Avro library.
+"""Decoder of manifest entries in the usual layout, without the dictionaries of the Avro library.
 
-A plan of a table of many files decodes as many entries. Any other layout, and whatever is not sound, is left to the
-generic reader, which decodes it or names what is wrong.
+Planning decodes one entry per file. Other layouts and invalid entries are left to the generic reader, which decodes
+them or reports the error.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NO_HEAD: _Head = (FileKind.ADD, b"", 0, 0)
 
 
 def has_known_layout(schema: Any) -> bool:
-    """Return whether records of an Avro schema are laid out as the entries that are written today."""
+    """Return whether records of an Avro schema have the usual layout of entries."""
     return _shape(schema) == _USUAL
 
 
 def decode_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] | None:
-    """Return the entries of a manifest, or None if not every one of them is sound and usual.
+    """Return the entries of a manifest, or None unless all of them are valid and usual.
 
     Args:
         blocks: the blocks of a file whose schema `has_known_layout`: the number of records in each, and their bytes.
@@ -52,10 +52,10 @@ def decode_entries(blocks: Iterable[tuple[int, bytes]]) -> list[ManifestEntry] |
 
 
 def decode_entry(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, int]:
-    """Return the entry that begins at a place, and where it ends; `counts` remembers null counts.
+    """Return the entry at an offset, and its end; `counts` caches null counts.
 
     Raises:
-        UnknownLayoutError, LookupError, UnicodeDecodeError: it is for the general reader.
+        UnknownLayoutError, LookupError, UnicodeDecodeError: it is left to the generic reader.
     """
     head, at = decode_head(data, at)
     file, at = decode_file(data, at, counts)
@@ -63,7 +63,7 @@ def decode_entry(data: bytes, at: int, counts: Counts) -> tuple[ManifestEntry, i
 
 
 def _shape(schema: Any) -> Any:
-    """Return of an Avro schema what tells how its values are laid out and what they mean."""
+    """Return the parts of an Avro schema that determine the layout and the meaning of values."""
     if isinstance(schema, list):
         return ["union", *map(_shape, schema)]
     if not isinstance(schema, dict):

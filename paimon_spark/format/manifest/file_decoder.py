@@ -1,7 +1,7 @@
 # Generated from FILE_LAYOUT by `python -m paimon_spark.format.manifest.generate_file_decoder`. Do not edit.
-"""Decoders of data files in manifest entries. Each returns the value at an offset, and where it ends.
+"""Decoders of data files in manifest entries. Each returns the value at an offset, and its end.
 
-They raise what the functions of `primitives` raise.
+They raise the errors of the functions of `primitives`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from paimon_spark.spec.manifest import EMPTY_ROW, EMPTY_STATS, DataFileMeta
 
 
 def decode_head(data: bytes, at: int) -> tuple[tuple[FileKind, bytes, int, int], int]:
-    """Return what an entry says before its file, but for the version."""
+    """Return the values of an entry before its file, without the version."""
     kind = HEADS.get(data[at : at + 2])
     if kind is None:
         raise UnknownLayoutError
@@ -53,7 +53,7 @@ def _decode_keys(data: bytes, at: int, counts: Counts) -> tuple[tuple[Any, ...],
 
 
 def decode_tail(data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
-    """Return the values of the fields behind the creation time."""
+    """Return the values of the fields after the creation time."""
     usual = TAILS.get(data[at : at + TAIL_BYTES])
     if usual is not None:
         return usual, at + TAIL_BYTES

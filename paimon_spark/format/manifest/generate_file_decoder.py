@@ -1,7 +1,6 @@
 """Generates `file_decoder.py` from `FILE_LAYOUT`: ``python -m paimon_spark.format.manifest.generate_file_decoder``.
 
-A plan of a table of many files decodes as many entries. A loop over the layout for each of them costs a fifth more than
-straight-line code.
+Planning decodes one entry per file. A loop over the layout for each of them costs a fifth more than straight-line code.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from paimon_spark.format.manifest.usual_bytes import KEYS
 TARGET = Path(__file__).with_name("file_decoder.py")
 _HEAD = """\
 # Generated from FILE_LAYOUT by `python -m paimon_spark.format.manifest.generate_file_decoder`. Do not edit.
-\"\"\"Decoders of data files in manifest entries. Each returns the value at an offset, and where it ends.
+\"\"\"Decoders of data files in manifest entries. Each returns the value at an offset, and its end.
 
-They raise what the functions of `primitives` raise.
+They raise the errors of the functions of `primitives`.
 \"\"\"
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _DECODERS = {
     Kind.OPTIONAL_STRINGS: "decode_optional_texts",
 }
 _LINE = 116
-"""Characters of a line behind its indent."""
+"""Characters of a line after its indent."""
 _EMPTY = {Kind.BYTES: "EMPTY_ROW", Kind.STATS: "EMPTY_STATS"}
 _TAIL = tail_layout()
 _BODY = tuple(f for f in FILE_LAYOUT if f not in _TAIL)
@@ -66,7 +65,7 @@ def _decoding(field: Field) -> str:
 
 
 def _doubt(field: Field) -> str:
-    """Return the condition under which a value is not sound; none for fields without bounds."""
+    """Return the condition under which a value is invalid; none for fields without bounds."""
     name, value = field.attribute, f"({field.attribute} or 0)" if "OPTIONAL" in field.kind.name else field.attribute
     if field.names_files:
         return f"not all(map(is_one_name, {name}))" if field.kind is Kind.STRINGS else f"not is_one_name({name})"
@@ -109,7 +108,7 @@ def _head() -> str:
         f"return (kind, {_names(fields)}), at",
     ]
     signature = "decode_head(data: bytes, at: int) -> tuple[tuple[FileKind, bytes, int, int], int]"
-    return _function(signature, "Return what an entry says before its file, but for the version.", body)
+    return _function(signature, "Return the values of an entry before its file, without the version.", body)
 
 
 def _tail() -> str:
@@ -124,7 +123,7 @@ def _tail() -> str:
         "), at",
     ]
     signature = "decode_tail(data: bytes, at: int) -> tuple[tuple[Any, ...], int]"
-    return _function(signature, "Return the values of the fields behind the creation time.", body)
+    return _function(signature, "Return the values of the fields after the creation time.", body)
 
 
 def _file(signature: str, doc: str, *, statistics: bool) -> str:

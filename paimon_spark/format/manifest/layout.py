@@ -16,7 +16,7 @@ from paimon_spark.spec.paths import POSTPONE_BUCKET
 Json = dict[str, Any]
 
 LARGEST_INT = (1 << 31) - 1
-"""Avro's ints have no more than 32 bits, which its reader does not look at."""
+"""The range of Avro's ints, which its reader does not check."""
 MANIFEST_VERSION = 2
 INDEX_MANIFEST_VERSION = 1
 
@@ -48,7 +48,7 @@ def _stats(name: str) -> Json:
 
 
 class Kind(Enum):
-    """How the value of a field stands in the bytes of an entry."""
+    """The encoding of a field in the bytes of an entry."""
 
     INT = auto()
     LONG = auto()
@@ -86,9 +86,9 @@ class Field:
     Attributes:
         name: its name in the file.
         attribute: its name in `ManifestEntry` or `DataFileMeta`.
-        kind: how its value stands in the bytes.
-        least: the least value that is sound.
-        most: the greatest value that is sound.
+        kind: the encoding of its value.
+        least: the least valid value.
+        most: the greatest valid value.
         names_files: whether its texts are names of files, which are never paths.
     """
 
@@ -112,7 +112,7 @@ HEAD_LAYOUT = (
     Field("_BUCKET", "bucket", Kind.INT, POSTPONE_BUCKET, LARGEST_INT),
     Field("_TOTAL_BUCKETS", "total_buckets", Kind.INT, -LARGEST_INT, LARGEST_INT),
 )
-"""What an entry says before its data file, in the order of the bytes."""
+"""The fields of an entry before its data file, in the order of the bytes."""
 
 FILE_LAYOUT = (
     Field("_FILE_NAME", "file_name", Kind.STRING, names_files=True),
@@ -138,7 +138,7 @@ FILE_LAYOUT = (
 )
 """A data file in the order of the bytes: the schema of the writer, all decoders and the sort of packed files follow it.
 
-The bounds of the creation time are the milliseconds of the years that dates have.
+The bounds of the creation time are those of the supported years in milliseconds.
 """
 
 FILE_FIELDS: dict[str, Any] = {f.name: f.avro for f in FILE_LAYOUT}
@@ -146,7 +146,7 @@ ENTRY_FIELDS: dict[str, Any] = {f.name: f.avro for f in HEAD_LAYOUT} | {"_FILE":
 
 
 def tail_layout() -> tuple[Field, ...]:
-    """Return the fields behind the creation time: most files have no more there than deletes and a source."""
+    """Return the fields after the creation time, of which most files have only deletes and a source."""
     first = next(i for i, f in enumerate(FILE_LAYOUT) if f.name == "_DELETE_ROW_COUNT")
     return FILE_LAYOUT[first:]
 
@@ -209,7 +209,7 @@ def top_record(fields: dict[str, Any]) -> Json:
 
 
 def conforms(found: Any, wanted: Any, named: Json) -> bool:
-    """Return whether values of the type `found`, as a file has it, are what is wanted, or null.
+    """Return whether values of a file's type `found` are of the type `wanted`, or null.
 
     Records are compared by the columns that both have; ``int`` does for ``long``. `named` has the types that the file
     defines.
@@ -230,7 +230,7 @@ def conforms(found: Any, wanted: Any, named: Json) -> bool:
 
 
 def _bare(avro_type: Any, named: Json) -> Any:
-    """Return a type without the choice of null, defined where it stands, and as a word where that says it all."""
+    """Return a type without the null alternative, with named types resolved, and as a plain name if possible."""
     if isinstance(avro_type, list):
         rest = [t for t in avro_type if t != "null"]
         avro_type = rest[0] if len(rest) == 1 else avro_type

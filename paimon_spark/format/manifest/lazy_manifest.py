@@ -1,7 +1,7 @@
-"""A manifest in memory: its entries as objects where they are few, and packed as in the file where they are many.
+"""A manifest in memory: few entries as objects, many entries packed as in the file.
 
-Of a packed one only what chooses among entries is unpacked, some 20 bytes of each; an entry becomes an object when it
-is asked for, and nothing keeps it.
+Of packed entries only the columns for selection are decoded, some 20 bytes per entry; an entry is decoded to an object
+on each access, and not kept.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
 Rows = npt.NDArray[np.int64]
 """EntryColumns of entries in a manifest, in their order."""
 FEWEST_BLOCKS = 16
-"""A file of fewer blocks is not worth reading block by block at once."""
+"""Minimum number of blocks for decoding all blocks in parallel."""
 _BLOCKS_AT_ONCE = 512
 _BYTES_AT_ONCE = 8 << 20
 ENTRY_BYTES = 950
-"""About what an entry takes as objects and in columns beside its keys and statistics."""
+"""Estimated bytes of an entry as objects and in columns, without its keys and statistics."""
 _PLAIN = ((), None, None)
 _SAMPLED = 8
 _OBJECT_BYTES = 256
@@ -50,7 +50,7 @@ class Manifest:
 
     @property
     def nbytes(self) -> int:
-        """Return about how many bytes this takes in memory."""
+        """Return the estimated size in memory in bytes."""
         return _OBJECT_BYTES + entries_bytes(self._entries)
 
     @property
@@ -59,11 +59,11 @@ class Manifest:
         return tuple(dict.fromkeys(e.partition for e in self._entries))
 
     def entries(self, rows: Rows | None = None) -> Iterator[ManifestEntry]:
-        """Yield the entries, all or those at some places."""
+        """Yield the entries, all or those at some positions."""
         return iter(self._entries) if rows is None else map(self._entries.__getitem__, rows.tolist())
 
     def entry_columns(self) -> EntryColumns:
-        """Return what the entries say of their places; who asks again gets the same."""
+        """Return the columns of the entries; computed once."""
         if self._places is None:
             self._places = self._read_columns()
         return self._places
@@ -83,18 +83,18 @@ class Manifest:
         return EntryColumns(tuple(numbers), *(np.array(c, np.int64) for c in columns))
 
     def packed_files(self, rows: Rows, *, statistics: bool) -> Iterator[bytes]:
-        """Yield the files at some places as `unpack_file` reads them."""
+        """Yield the files at some positions in the packed form of `unpack_file`."""
         return (pack_file(e.file, statistics=statistics) for e in self.entries(rows))
 
     def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
-        """Yield some places, and the names of the files there."""
+        """Yield some positions, and the names of the files there."""
         return ((row, self._entries[row].file.file_name) for row in rows.tolist())
 
 
 class EntryColumns:
-    """Of each entry of a manifest what chooses among them, as columns; `partition` is an index to `partitions`.
+    """The columns for the selection of manifest entries; `partition` is an index to `partitions`.
 
-    The identity of a `plain` entry is its partition, bucket, level and name: it has nothing else that is part of it.
+    The identity of a `plain` entry is its partition, bucket, level and name: it has no other parts.
     """
 
     __slots__ = ("bucket", "kind", "level", "partition", "partitions", "plain", "rows", "size", "total_buckets")
@@ -107,7 +107,7 @@ class EntryColumns:
 
 
 class LazyManifest(Manifest):
-    """The entries of one manifest as they stand in its file."""
+    """The entries of one manifest, packed as in its file."""
 
     def __init__(self, file: AvroContainer, columns: DecodedColumns, partitions: Sequence[bytes], where: str) -> None:
         self._file = file
@@ -121,7 +121,7 @@ class LazyManifest(Manifest):
 
     @property
     def nbytes(self) -> int:
-        """Return about how many bytes this takes in memory."""
+        """Return the estimated size in memory in bytes."""
         blocks = sum(len(b.data) + _OBJECT_BYTES for b in self._file.blocks)
         return blocks + self._columns.nbytes + sum(map(len, self._partitions)) + self._firsts.nbytes
 
@@ -131,10 +131,10 @@ class LazyManifest(Manifest):
         return self._partitions
 
     def entries(self, rows: Rows | None = None) -> Iterator[ManifestEntry]:
-        """Yield the entries, all or those at some places.
+        """Yield the entries, all or those at some positions.
 
         Raises:
-            CorruptTableError: one is not as it was when the manifest was read.
+            CorruptTableError: an entry is malformed.
         """
         counts: Counts = {}
         try:
@@ -147,13 +147,13 @@ class LazyManifest(Manifest):
             ) from e
 
     def entry_columns(self) -> EntryColumns:
-        """Return what the entries say of their places."""
+        """Return the columns of the entries."""
         c = self._columns
         columns = (c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows, c.plain)
         return EntryColumns(self._partitions, *columns)
 
     def names(self, rows: Rows) -> Iterator[tuple[int, str]]:
-        """Yield some places, and the names of the files there."""
+        """Yield some positions, and the names of the files there."""
         for data, of_block in self._by_block(rows):
             begins = self._columns.start[of_block].astype(np.int64) + self._columns.file[of_block]
             for row, at in zip(of_block.tolist(), begins.tolist(), strict=True):
@@ -164,7 +164,7 @@ class LazyManifest(Manifest):
                     yield row, data[at + 1 : at + 1 + size].decode()
 
     def packed_files(self, rows: Rows, *, statistics: bool) -> Iterator[bytes]:
-        """Yield the files at some places as `unpack_file` reads them."""
+        """Yield the files at some positions in the packed form of `unpack_file`."""
         c = self._columns
         for data, of_block in self._by_block(rows):
             start = c.start[of_block].astype(np.int64)
@@ -176,7 +176,7 @@ class LazyManifest(Manifest):
                 yield from (data[a:b] + data[x:y] for a, b, x, y in zip(file, keys_end, numbers, end, strict=True))
 
     def _by_block(self, rows: Rows | None) -> Iterator[tuple[bytes, Rows]]:
-        """Yield the blocks that hold some entries, unpacked one at a time, and the places of these entries."""
+        """Yield the blocks with some entries, decompressed one at a time, and the positions of these entries."""
         chosen = np.arange(len(self)) if rows is None else rows
         cuts = np.searchsorted(chosen, self._firsts)
         for block in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist():
@@ -184,7 +184,7 @@ class LazyManifest(Manifest):
 
 
 def decode_lazily(file: AvroContainer, where: str) -> LazyManifest | None:
-    """Return the manifest of a usual file, or None if not every entry is sound and usual."""
+    """Return the manifest of a usual file, or None unless all entries are valid and usual."""
     partitions: dict[bytes, int] = {}
     parts = []
     for blocks in _portions(file.unpacked()):
@@ -209,7 +209,7 @@ def _portions(blocks: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, b
 
 
 def entries_bytes(entries: Sequence[ManifestEntry]) -> int:
-    """Return about how many bytes entries take in memory, by what some of them take."""
+    """Return the estimated size of entries in memory in bytes, by a sample of them."""
     some = entries[::_SAMPLED]
     return sum(map(_entry_bytes, some)) * len(entries) // len(some) if some else 0
 
@@ -229,19 +229,19 @@ _WITHOUT = fastavro.parse_schema(
 
 
 def pack_file(file: DataFileMeta, *, statistics: bool) -> bytes:
-    """Return a file as it stands in a manifest, with or without its statistics."""
+    """Return a file of a manifest, with or without its statistics."""
     out = io.BytesIO()
     fastavro.schemaless_writer(out, _WHOLE if statistics else _WITHOUT, file_record(file))
     return out.getvalue()
 
 
 def unpack_file(data: bytes, at: int = 0, *, statistics: bool) -> DataFileMeta:
-    """Return the packed file that begins at a place."""
+    """Return the packed file at an offset."""
     return (decode_file(data, at, {}) if statistics else decode_file_without_stats(data, at))[0]
 
 
 def unpack_files(data: bytes, *, statistics: bool) -> Iterator[DataFileMeta]:
-    """Yield packed files that stand one behind the other."""
+    """Yield consecutive packed files."""
     at = 0
     while at < len(data):
         file, at = decode_file(data, at, {}) if statistics else decode_file_without_stats(data, at)

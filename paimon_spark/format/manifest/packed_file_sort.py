@@ -1,4 +1,4 @@
-"""What packed files are put in order by, read for many of them at once: first sequence number, and name."""
+"""The sort key of packed files, decoded for many of them at once: first sequence number, and name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ WORD = 8
 """Bytes of a name that are compared at a time."""
 _PAD = bytes(WORD)
 _SIZED = (Kind.STRING, Kind.BYTES)
-"""Kinds whose bytes stand behind their length."""
+"""Kinds whose bytes are prefixed with their length."""
 _BEFORE = tuple(takewhile(lambda f: f.name != "_MIN_SEQUENCE_NUMBER", (f for f in FILE_LAYOUT if f.kind != Kind.STATS)))
-"""What stands before the first sequence number of a file without statistics."""
+"""The fields before the first sequence number of a file without statistics."""
 
 
 def first_sequence_numbers(data: bytes, begins: I64) -> npt.NDArray[np.int64]:
-    """Return the first sequence number of the files that begin at some places, packed without their statistics."""
+    """Return the first sequence number of the files at some offsets, packed without their statistics."""
     raw, at = np.frombuffer(data, np.uint8), begins
     try:
         for field in _BEFORE:
@@ -37,7 +37,7 @@ def first_sequence_numbers(data: bytes, begins: I64) -> npt.NDArray[np.int64]:
 
 
 def name_words(data: bytes, begins: I64, number: int) -> npt.NDArray[Any]:
-    """Return a word of each name as a number, so that words are ordered as their bytes are; 0 is behind the end."""
+    """Return a word of each name as a number, so that numbers are in the order of the bytes; 0 after the end."""
     raw = np.frombuffer(data + _PAD, np.uint8)
     size, at = decode_longs(raw, begins)
     left = size - number * WORD

@@ -1,6 +1,6 @@
-"""Avro values of manifest entries, decoded from bytes: each function returns the value at an offset and where it ends.
+"""Avro values of manifest entries, decoded from bytes: each function returns the value at an offset and its end.
 
-They raise `UnknownLayoutError` on what no writer of today stores, LookupError beyond the end of the bytes, and
+They raise `UnknownLayoutError` on unusual values, LookupError beyond the end of the bytes, and
 UnicodeDecodeError on invalid UTF-8.
 """
 
@@ -15,7 +15,7 @@ _MAX_SHIFT = 70
 
 
 class UnknownLayoutError(ValueError):
-    """Bytes that only the generic reader can judge."""
+    """Bytes that only the generic reader can decode or reject."""
 
 
 def decode_long(data: bytes, at: int) -> tuple[int, int]:
@@ -48,7 +48,7 @@ def decode_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _is_there(data: bytes, at: int) -> bool:
-    """Return whether the union that begins here holds its second type, which is not null."""
+    """Return whether the union at an offset has its second type, which is not null."""
     branch = data[at]
     if branch not in (0, 2):
         raise UnknownLayoutError
@@ -103,7 +103,7 @@ def decode_texts(data: bytes, at: int) -> tuple[tuple[str, ...], int]:
 
 
 def decode_stats(data: bytes, at: int, counts: Counts) -> tuple[SimpleStats, int]:
-    """Return statistics; `counts` keeps null counts by their bytes."""
+    """Return statistics; `counts` caches null counts by their bytes."""
     low, at = decode_bytes(data, at)
     high, at = decode_bytes(data, at)
     if not _is_there(data, at):
@@ -119,8 +119,8 @@ def decode_stats(data: bytes, at: int, counts: Counts) -> tuple[SimpleStats, int
 def decode_null_counts(data: bytes, at: int, known: Counts) -> tuple[tuple[int | None, ...], int]:
     """Read null counts; most are small numbers, and many files have the same ones.
 
-    With n counts below 64 that are all known, they take a byte for n, two for each, and one for the end. The same
-    bytes mean the same counts, and end at the same place.
+    If there are n known counts below 64, they take a byte for n, two for each, and one for the end. Equal bytes mean
+    equal counts with the same end.
     """
     if data[at] == 0:
         return (), at + 1

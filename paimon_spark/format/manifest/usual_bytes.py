@@ -1,4 +1,4 @@
-"""Bytes that most data files have in manifest entries, derived from `FILE_LAYOUT`: their values need no decoding."""
+"""Byte sequences of most data files in manifest entries, derived from `FILE_LAYOUT`, which need no decoding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _usual_tails() -> dict[bytes, tuple[Any, ...]]:
 
 
 TAILS = _usual_tails()
-"""Values of the tail by its bytes, for files that have a number of deletes and a source there, and nothing else."""
+"""Values of the tail by its bytes, for files with only a number of deletes and a source in it."""
 TAIL_BYTES = len(next(iter(TAILS)))
 NO_KEYS = b"".join(_EMPTY[f.kind] for f in FILE_LAYOUT if f.name in KEYS)
 """The bytes of these fields there."""

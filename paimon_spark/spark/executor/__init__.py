@@ -1,1 +1,1 @@
-"""What runs in Python workers on executors: writing, rewriting and reading of one task, and its cancellation."""
+"""Code of Python workers on executors: writing, rewriting and reading in one task, and its cancellation."""

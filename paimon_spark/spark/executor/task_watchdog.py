@@ -1,8 +1,8 @@
-"""A Python worker ends with its task.
+"""Ends a Python worker with its task.
 
 Spark ends a cancelled task at once on the JVM's side and closes its connection to the Python worker, which notices only
-when it next reads or writes there. A worker that merges files for a minute would go on, and leave files that nobody
-waits for. So a thread watches the connection while one of our functions runs.
+at its next read or write there. A worker that merges files for a minute would continue and leave unused files. A thread
+therefore watches the connection while a function of this package runs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from paimon_spark.errors import StatementCancelledError
 
 _POLL_SECONDS = 0.1
 GRACE_SECONDS = 0.5
-"""How long after its task a worker may still write."""
+"""Seconds for which a worker may still write after the end of its task."""
 _WORKER = "pyspark.worker"
 _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 
 @contextmanager
 def watch_task() -> Iterator[TaskWatchdog]:
-    """End this process when the connection to the JVM closes meanwhile; nothing where there is none."""
+    """End this process when the connection to the JVM closes meanwhile; do nothing without a connection."""
     line = TaskWatchdog(_connection())
     if line.connection is None:
         yield line
@@ -49,7 +49,7 @@ class TaskWatchdog:
 
     @property
     def is_cut(self) -> bool:
-        """Return whether nobody waits for this worker any more."""
+        """Return whether the task of this worker has ended."""
         if self.connection is None:
             return False
         poll = select.poll()
@@ -57,16 +57,16 @@ class TaskWatchdog:
         return bool(poll.poll(0))
 
     def check(self) -> None:
-        """Do nothing, unless the input only seems to have ended, because the connection was closed in its midst.
+        """Raise an error if the input ended early because the connection was closed.
 
         Raises:
-            StatementCancelledError: it was.
+            StatementCancelledError: the connection was closed.
         """
         if self.is_cut:
             raise StatementCancelledError("The task was cancelled.")
 
     def end_if_cut(self) -> None:
-        """End this process if nobody waits for it: what it would still say about that helps nobody."""
+        """End this process if its task has ended, without reporting the error that this caused."""
         if self.is_cut:
             os._exit(1)
 

@@ -1,4 +1,4 @@
-"""What runs in Python on executors. Every function is called by name with small JSON texts: nothing else is shipped."""
+"""Functions that run in Python on executors. Each is called by name with small JSON texts; no code is shipped."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ from paimon_spark.spec.rows import encode_row
 Batches = Iterator[pa.RecordBatch]
 _SMALL_BATCH = 1 << 20
 _NEXT = "\t"
-"""Between texts of JSON, which have none in them."""
+"""Separates JSON texts, which do not contain it."""
 
 
 class RowForm(StrEnum):
-    """How a read job shows rows: the columns alone, after the kind, or as arrays after the kind."""
+    """The output of a read job: the columns alone, the kind and the columns, or the kind and the columns as arrays."""
 
     PLAIN = "plain"
     AUDIT_LOG = "audit_log"
@@ -68,9 +68,10 @@ class TextList(AccumulatorParam[list[str]]):
 
 @contextmanager
 def _task() -> Iterator[TaskWatchdog]:
-    """Run as a task of a Spark worker: end with it, and leave little to do before the next one.
+    """Run as a task of a Spark worker: end with the task, and reduce the work before the next one.
 
-    Spark closes the connection of a task whose rows are enough, as those of a LIMIT; whoever is writing then is done.
+    Spark closes the connection of a task once it has enough rows, as for a LIMIT; a broken pipe then ends the task
+    normally.
     """
     with watch_task() as line:
         prepare_reuse()
@@ -87,7 +88,7 @@ def _texts(batches: Batches) -> Iterator[str]:
 
 
 def unpacked(batches: Batches) -> Batches:
-    """Yield the rows that come packed as Arrow streams, those of small batches together."""
+    """Yield the rows of packed Arrow streams; small batches are combined."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for packed in chain.from_iterable(batch.column(0) for batch in batches):
@@ -102,7 +103,7 @@ def unpacked(batches: Batches) -> Batches:
 
 
 def _few_batches(batches: Batches) -> Batches:
-    """Yield the rows of small batches together: each batch on the way to the JVM costs as much as thousands of rows."""
+    """Combine small batches: sending a batch to the JVM costs as much as sending thousands of rows."""
     waiting: list[pa.RecordBatch] = []
     size, rows = 0, 0
     for batch in batches:
@@ -116,7 +117,7 @@ def _few_batches(batches: Batches) -> Batches:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-    """Return the rows as one batch, or as several where a column has more bytes than one array can tell."""
+    """Return the rows as one batch, or as several if a column has more bytes than one array can hold."""
     if len(batches) == 1:
         return batches
     joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
@@ -245,9 +246,9 @@ def read_rows(
     form: RowForm,
     limit: int | None,
 ) -> Batches:
-    """Yield the rows of the splits that `batches` name, or so many of them as are enough.
+    """Yield the rows of the splits that `batches` name, up to the limit.
 
-    The column ``rowkind``, if the form has it, comes first; the columns that `places` names come last.
+    The column ``rowkind``, if the form has it, comes first; the metadata columns in `places` come last.
     """
     kinds = form is not RowForm.PLAIN
     source = table_of_task(table)
@@ -274,7 +275,7 @@ def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
 def find_superseded_rows(table: str, batches: Batches) -> Batches:
     """Yield (key, path of a file, bitmap of its superseded rows) for the splits of `batches`; see `keyed_splits`.
 
-    Every split has one row without path and bitmap besides.
+    In addition, every split has one row without path and bitmap.
     """
     source = table_of_task(table)
     with _task():
@@ -300,7 +301,7 @@ def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def run_tasks(kind: str, done: Any, batches: Batches) -> Batches:
-    """Run the engine tasks that `batches` hold, each after its number, and yield one numbered answer for each."""
+    """Run the numbered engine tasks in `batches`, and yield a numbered result for each."""
     for text in _texts(batches):
         number, _, payload = text.partition(" ")
         with _task():
@@ -315,7 +316,7 @@ def writer(table: Table, plan: WriterRestoreState) -> Any:
 
 
 def rewriter(table: Table, plan: WriterRestoreState) -> Any:
-    """Return the function of a job that writes rows which are in the table already, nulls included."""
+    """Return the function of a job that rewrites rows of the table, without filling in defaults."""
     return partial(write_rows, table.to_config(), plan.to_json(), fill_defaults=False)
 
 
@@ -363,8 +364,8 @@ def finder(table: Table) -> Any:
 
 
 COUNTED = "partition binary, rows bigint, bytes bigint"
-"""The columns that `counter` gives."""
+"""The output columns of `counter`."""
 SPREAD = "task int, position bigint, rows binary"
-"""The columns that `spreader` gives."""
+"""The output columns of `spreader`."""
 FOUND = "split string, file string, rows binary"
-"""The columns that `finder` gives."""
+"""The output columns of `finder`."""

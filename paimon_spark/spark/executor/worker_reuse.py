@@ -1,9 +1,9 @@
-"""What Spark's Python workers do between two tasks, made cheap.
+"""Reduces the work of Spark's Python workers between two tasks.
 
-A worker is kept for the next task. Before each task it forgets which modules are where, as new ones may have come, and
-Python then reads the directory of every archive again: that of Spark's own, with its thousands of files, once for every
-package in it. After each task all of its objects are searched for garbage, those of the imported modules too. Both
-together take longer than writing tens of thousands of rows.
+A worker is reused for the next task. Before each task it invalidates the import caches, because modules may have been
+added, and Python then reads the directory of every archive again: that of Spark's own, with its thousands of files,
+once for every package in it. After each task the garbage collector scans all objects, including those of the imported
+modules. Both together take longer than writing tens of thousands of rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Archive(zipimporter):
         self._state = _state(self.archive)
 
     def invalidate_caches(self) -> None:
-        """Read the directory again if the file is another one than before."""
+        """Read the directory again if the file has changed."""
         state = _state(self.archive)
         if state != self._state:
             super().invalidate_caches()
@@ -42,7 +42,7 @@ def _state(archive: str) -> _State:
 
 
 def prepare_reuse() -> None:
-    """Make the tasks that this process runs later start sooner."""
+    """Make later tasks of this process start faster."""
     plain = [path for path, finder in list(sys.path_importer_cache.items()) if type(finder) is zipimporter]
     for path in plain:
         with suppress(ZipImportError):
@@ -52,5 +52,5 @@ def prepare_reuse() -> None:
 
 @cache
 def _skip_archive_checks() -> None:
-    """Leave the objects that there are out of the search for garbage, once in a process."""
+    """Exclude the existing objects from garbage collection, once per process."""
     gc.freeze()

@@ -1,4 +1,4 @@
-"""CREATE TABLE with what Spark's grammar lacks: WITH options, primary keys, and all types of the format."""
+"""CREATE TABLE with clauses that Spark's grammar lacks: WITH options, primary keys, and all types of the format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from paimon_spark.sqlparse.flink.types import column_type
 
 @dataclass(slots=True)
 class _Columns:
-    """What stands in the parentheses of a CREATE TABLE."""
+    """The contents of the parentheses of a CREATE TABLE."""
 
     flink: bool
     fields: list[DataField] = field(default_factory=list)
@@ -119,7 +119,7 @@ def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | No
 
 @dataclass(slots=True)
 class _Clauses:
-    """What follows the columns of a CREATE TABLE, in any order."""
+    """The clauses after the columns of a CREATE TABLE, in any order."""
 
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ def _stop_job(cursor: Cursor) -> Statement:
 
 
 def _statement_set(cursor: Cursor) -> Statement:
-    """Read the INSERTs; a client that ends statements at semicolons sends each as a text of its own."""
+    """Read the INSERTs; a client that splits statements at semicolons sends each as a separate text."""
     inserts = [s.text for s in split_script(cursor.rest())]
     if inserts and inserts[-1].upper() == "END":
         inserts.pop()

@@ -39,7 +39,7 @@ class UseCatalog:
 class CreateTable:
     """CREATE TABLE with a primary key constraint, options or types that Spark's grammar lacks.
 
-    `query` is the text behind AS, `temporary` whether the table is a connector of the session.
+    `query` is the text after AS, `temporary` whether the table is a connector of the session.
     """
 
     name: Name
@@ -83,7 +83,7 @@ class AlterColumns:
 
 @dataclass(frozen=True, slots=True)
 class SetKey:
-    """SET 'key' = 'value' of a key that is not a Paimon option; without a value, the question for it."""
+    """SET 'key' = 'value' of a key that is not a Paimon option; without a value, a query of it."""
 
     key: str
     value: str | None = None

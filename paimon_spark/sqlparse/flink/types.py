@@ -31,9 +31,8 @@ _NAMES = (*_ATOMIC_NAMES, "VARIANT", "ARRAY", "MAP", "ROW", "STRUCT")
 def column_type(cursor: Cursor, *, flink: bool) -> DataType:
     """Read a type with its ``NULL`` or ``NOT NULL``.
 
-    Args:
-        cursor: stands at the type.
-        flink: whether a name means Flink's type. In Spark TIMESTAMP is an instant and BINARY has any length; in Flink
+    Args: cursor: positioned at the type. flink: whether names are those of Flink's types. In Spark TIMESTAMP is an
+    instant and BINARY has any length; in Flink
             TIMESTAMP is a local time and BINARY one byte.
 
     Raises:

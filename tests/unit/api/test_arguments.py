@@ -1,4 +1,4 @@
-"""Whatever a program passes to the public methods: they do it, or say in one error of ours what is wrong."""
+"""Arbitrary arguments of the public methods: they are accepted, or rejected with one ArgumentError."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The greeting between the JVM and the engine: who does not know the secret learns and gets nothing."""
+"""Authentication between the JVM and the engine: without the secret, a process gets no information."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECRET = "5a" * 32
 
 @pytest.fixture
 def line() -> Iterator[tuple[socket.socket, Future[bool]]]:
-    """A connection to a server that asks for `SECRET`, and whether it was satisfied."""
+    """A connection to a server that requires `SECRET`, and whether it was accepted."""
     ours, theirs = socket.socketpair()
     with ours, theirs, theirs.makefile("rb") as stream, ThreadPoolExecutor(1) as pool:
         yield ours, pool.submit(is_greeted, theirs, stream, SECRET)

@@ -1,4 +1,4 @@
-"""What Python workers are told by the process that starts them."""
+"""The environment of Python workers."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ def test_json(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (figures["partitions"], figures["tags"], figures["snapshot"]) == (2, 1, 9)
 
 
-def test_page(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_html_page_shows_the_findings_of_the_json(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = doctor(warehouse, capsys, "--table", "db.t", "--format", "html")[1]
     page = Page(text)
     assert page.open == []

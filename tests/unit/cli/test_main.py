@@ -66,7 +66,7 @@ def test_output_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None
 
 
 def unread(command: list[str]) -> tuple[int, bytes]:
-    """Run a command whose output nobody reads; return its status and what it says of errors."""
+    """Run a command whose output is closed; return its status and its error output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

@@ -124,7 +124,7 @@ def test_lines_with_tabs_are_passed_on_without_noise() -> None:
 
 
 def passed_on(*answers: tuple[list[bytes], int]) -> list[bytes]:
-    """Return what is passed on when all lines arrive before the first end is told."""
+    """Return the output when all lines arrive before the first end is reported."""
     out = io.BytesIO()
     passing = Answers(out)
     for lines, _ in answers:

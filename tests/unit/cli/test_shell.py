@@ -84,7 +84,7 @@ def typing(*lines: str | int) -> Callable[[str], str]:
 def run(
     process: subprocess.Popen[bytes], ask: Callable[[str], str], scratch: Path, out: io.StringIO
 ) -> tuple[int, str]:
-    """Run a shell to its end; return its status and what it says beside its answers."""
+    """Run a shell to its end; return its status and its messages."""
     err = io.StringIO()
     before = signal.getsignal(signal.SIGINT)
     status = Shell(process, ask, scratch, readable=False, out=out, err=err).run()

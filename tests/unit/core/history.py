@@ -51,7 +51,7 @@ class History:
         return self._commit(message, (into,))
 
     def path(self, file: DataFileMeta) -> str:
-        """Return where a data file stands."""
+        """Return the path of a data file."""
         return self.table.paths.data_file(samples.partition(), 0, file)
 
     def exists(self, file: DataFileMeta) -> bool:

@@ -1,4 +1,4 @@
-"""Damaged tables: whatever is wrong is told with the file's name and a way out, and no wrong row is ever returned."""
+"""Damaged tables: errors name the file and a remedy, and no wrong row is ever returned."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ class TestMetadata:
 
     def test_a_missing_schema_of_a_snapshot(self, compacted: Place) -> None:
         (compacted.root / "schema" / "schema-0").rename(compacted.root / "schema" / "schema-1")
-        with pytest.raises(CorruptTableError, match="it says it is schema 0"):
+        with pytest.raises(CorruptTableError, match="its id is 0"):
             compacted.rows()
 
 
@@ -272,7 +272,7 @@ class TestDataFiles:
         live = next(compacted.root / "bucket-0" / f.file_name for f in split.files if f.row_count == 2)
         other = next(p for p in compacted.root.glob("bucket-0/data-*") if p.stat().st_size and self._rows(p) == 3)
         live.write_bytes(other.read_bytes())
-        with pytest.raises(CorruptTableError, match="has 3 rows, but its manifest says 2") as failed:
+        with pytest.raises(CorruptTableError, match="has 3 rows, but its manifest records 2") as failed:
             compacted.rows()
         assert_told(failed, live, ErrorKind.CORRUPT_DATA_FILE)
 

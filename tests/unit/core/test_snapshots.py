@@ -85,7 +85,7 @@ def test_missing_and_malformed(table: Table) -> None:
     with pytest.raises(CorruptTableError, match="snapshot-5"):
         table.snapshots.latest()
     table.file_io.write(table.paths.snapshot(5), snapshot(4).to_json().encode())
-    with pytest.raises(CorruptTableError, match="says it is snapshot 4"):
+    with pytest.raises(CorruptTableError, match="its id is 4"):
         table.snapshots.get(5)
     assert table.snapshots.get(4).id == 4
 

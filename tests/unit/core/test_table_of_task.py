@@ -1,4 +1,4 @@
-"""A task on a machine that does not see the table must not write where nobody reads."""
+"""A task on a machine without access to the table must not write to its local disk."""
 
 from __future__ import annotations
 

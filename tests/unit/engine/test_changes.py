@@ -1,4 +1,4 @@
-"""Reads of changes: the files of commits, the difference of two states, and which options say so."""
+"""Reads of changes: the files of commits, the difference of two states, and the options for both."""
 
 from __future__ import annotations
 

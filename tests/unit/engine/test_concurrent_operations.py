@@ -277,7 +277,7 @@ def test_a_rollback_whose_target_expires_leaves_a_table(prepared: Table, second:
 
 @dataclass
 class Script:
-    """Runs each of some things before the next operation on a path that ends as it says, one after the other."""
+    """Runs each of some things before the next operation on a path with a given end, one after the other."""
 
     left: list[tuple[str, Callable[[], object]]]
 

@@ -1,4 +1,4 @@
-"""Statements that rewrite key ranges: which files, what the changelog tells, conflicts, failures and memory."""
+"""Statements that rewrite key ranges: files, changelog, conflicts, failures and memory."""
 
 from __future__ import annotations
 

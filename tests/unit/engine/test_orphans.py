@@ -44,7 +44,7 @@ def age(root: str, seconds: float = OLD_S) -> None:
 
 
 def plant(root: str, name: str, *, old: bool = True, data: bytes = b"orphan") -> str:
-    """Write a file that belongs to nobody; return its path."""
+    """Write an unreferenced file; return its path."""
     path = Path(root) / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)

@@ -74,7 +74,7 @@ def expire(table: Table, retain: int) -> None:
 
 
 def batches(source: StreamSource, start: StreamOffset) -> tuple[list[list[tuple[Any, ...]]], StreamOffset]:
-    """Return the rows of each batch up to what is there, and where the stream stands then."""
+    """Return the rows of each batch up to the newest snapshot, and the position of the stream then."""
     found = []
     while (end := source.next_offset(start, limited=True, newest=source.newest_id())) is not None:
         part = source.read(parse_offset(start.to_json()), parse_offset(end.to_json()))

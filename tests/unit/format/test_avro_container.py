@@ -1,4 +1,4 @@
-"""Avro files that ask for more than they can need: refused before anything is allocated."""
+"""Avro files that declare more than they contain are rejected before any allocation."""
 
 from __future__ import annotations
 

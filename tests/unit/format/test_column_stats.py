@@ -44,7 +44,7 @@ def collect(text: str, mode: str, *batches: list[Any]) -> ColumnStats:
         ("DOUBLE", [[1.5], [float("nan")], [7.0]], ColumnStats(None, None, 0)),
     ],
 )
-def test_full(text: str, batches: list[list[Any]], expected: ColumnStats) -> None:
+def test_full_statistics_have_exact_bounds(text: str, batches: list[list[Any]], expected: ColumnStats) -> None:
     assert collect(text, "full", *batches) == expected
 
 

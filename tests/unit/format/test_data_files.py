@@ -172,7 +172,7 @@ def test_missing_truncated_and_alien_files_are_named(io: InMemoryFileIO, name: s
         with pytest.raises(CorruptTableError, match="data-1") as damaged:
             list(registry.read_batches(io, path, FIELDS, file_size=size))
         assert damaged.value.kind is ErrorKind.CORRUPT_DATA_FILE
-        assert f"its manifest says {size}" in str(damaged.value)
+        assert f"its manifest records {size}" in str(damaged.value)
 
 
 @pytest.mark.parametrize("name", FORMATS)

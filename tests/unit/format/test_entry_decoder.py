@@ -1,4 +1,4 @@
-"""Both readers of manifests say the same of all that the quick one reads."""
+"""Both readers of manifests agree on all entries that the fast one reads."""
 
 from __future__ import annotations
 

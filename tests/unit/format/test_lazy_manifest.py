@@ -1,4 +1,4 @@
-"""Packed manifests say of every entry what the readers of whole manifests say."""
+"""Packed manifests have the same entries as manifests that are read as a whole."""
 
 from __future__ import annotations
 

@@ -137,9 +137,9 @@ def test_a_compression_that_nobody_unpacks_here_is_no_damage() -> None:
     data[at] = 6
     store = InMemoryFileIO()
     store.write(PATH, bytes(data))
-    with pytest.raises(UnsupportedError, match="Nothing says that the file is damaged"):
+    with pytest.raises(UnsupportedError, match="The file is not known to be damaged"):
         list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=len(data)))
-    with pytest.raises(CorruptTableError, match="its manifest says 7"):
+    with pytest.raises(CorruptTableError, match="its manifest records 7"):
         list(read_batches(store, PATH, fields_of(a="BIGINT"), file_size=7))
 
 

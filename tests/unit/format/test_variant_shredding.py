@@ -69,7 +69,7 @@ def whole(value: Any, names: list[str]) -> bytes:
 
 
 def parsed(value: bytes, meta: bytes) -> Any:
-    """Return the value that a variant stands for."""
+    """Return the value of a variant."""
     head, basic = value[0] >> 2, value[0] & 3
     if basic == 1:
         return value[1 : 1 + head].decode()

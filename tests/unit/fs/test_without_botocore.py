@@ -1,4 +1,4 @@
-"""Locations on S3 in an environment without the extra `s3`: every way in says how to install it."""
+"""Locations on S3 in an environment without the extra `s3`: every error has the command to install it."""
 
 from __future__ import annotations
 

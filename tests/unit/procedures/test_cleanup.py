@@ -80,7 +80,9 @@ def test_a_whole_database(lake: Lake) -> None:
         ("dry_run => true", ArgumentError, "misses the required argument table"),
     ],
 )
-def test_errors(lake: Lake, arguments: str, error: type[PaimonError], part: str) -> None:
+def test_wrong_arguments_are_errors_and_change_nothing(
+    lake: Lake, arguments: str, error: type[PaimonError], part: str
+) -> None:
     before = lake.state()
     with pytest.raises(error) as caught:
         lake.call(f"remove_orphan_files({arguments})")

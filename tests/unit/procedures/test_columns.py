@@ -38,7 +38,7 @@ def test_defaults(lake: Lake, column: str, value: str, stored: str) -> None:
     ("column", "value", "part"),
     [("k", "five", "five"), ("x", "5", "x"), ("s", "it''s", "quotes"), ("k", "", "default_value")],
 )
-def test_errors(lake: Lake, column: str, value: str, part: str) -> None:
+def test_wrong_arguments_are_errors_and_change_nothing(lake: Lake, column: str, value: str, part: str) -> None:
     before = lake.state()
     with pytest.raises(PaimonError, match=part):
         lake.call(f"alter_column_default_value('t', '{column}', '{value}')")

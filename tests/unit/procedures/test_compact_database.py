@@ -243,7 +243,9 @@ def test_a_job_that_breaks_fails_only_what_it_had_not_done(warehouse: Warehouse)
         ("compact_strategy => 'half'", ArgumentError, "half"),
     ],
 )
-def test_errors(warehouse: Warehouse, arguments: str, error: type[PaimonError], part: str) -> None:
+def test_wrong_arguments_are_errors_and_change_nothing(
+    warehouse: Warehouse, arguments: str, error: type[PaimonError], part: str
+) -> None:
     with pytest.raises(error) as caught:
         warehouse.call(arguments)
     assert part in str(caught.value)

@@ -72,7 +72,9 @@ def test_the_plan_changes_nothing(lake: Lake, arguments: str, action: str) -> No
         ("'t', 'c', 'four'", ArgumentError, "BIGINT"),
     ],
 )
-def test_errors(lake: Lake, arguments: str, error: type[PaimonError], part: str) -> None:
+def test_wrong_arguments_are_errors_and_change_nothing(
+    lake: Lake, arguments: str, error: type[PaimonError], part: str
+) -> None:
     lake.call("reset_consumer('t', 'c', 4)")
     before = lake.state()
     with pytest.raises(error) as caught:

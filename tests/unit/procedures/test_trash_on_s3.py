@@ -48,7 +48,7 @@ class Interrupted(S3FileIO):
 
 
 class WithLarge(S3FileIO):
-    """A store that says that an object has six GiB."""
+    """A store that reports a size of six GiB for an object."""
 
     __slots__ = ()
 

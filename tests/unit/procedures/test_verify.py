@@ -157,7 +157,7 @@ def test_a_footer_that_disagrees_with_its_manifest() -> None:
     assert defects(lake) == []
     for level in ("footers", "data"):
         (row,) = defects(lake, level)
-        assert (row["defect"], row["found"]) == (Defect.WRONG_ROW_COUNT, "it has 2 rows, its manifest says 3")
+        assert (row["defect"], row["found"]) == (Defect.WRONG_ROW_COUNT, "it has 2 rows, its manifest records 3")
 
 
 def test_damaged_references(lake: Lake) -> None:

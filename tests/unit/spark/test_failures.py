@@ -1,4 +1,4 @@
-"""What a failed job of Spark says in the words of the error inside it."""
+"""Failed Spark jobs are translated to the errors of their tasks."""
 
 from __future__ import annotations
 

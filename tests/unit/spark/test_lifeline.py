@@ -14,7 +14,7 @@ from paimon_spark.spark.executor.task_watchdog import watch_task
 
 
 def main(infile: socket.socket, work: Callable[[], None]) -> None:
-    """Stand where pyspark's main loop stands: it is found by its name and by what it calls its input."""
+    """Takes the place of pyspark's main loop, which is found by its name and the name of its input."""
     assert infile.fileno()
     work()
 

@@ -1,4 +1,4 @@
-"""What Spark is told of a native scan."""
+"""The description of a native scan for Spark."""
 
 from __future__ import annotations
 

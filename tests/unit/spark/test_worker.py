@@ -1,4 +1,4 @@
-"""What a Python worker does with the rows that nobody wants."""
+"""Python workers whose rows are no longer read."""
 
 from __future__ import annotations
 

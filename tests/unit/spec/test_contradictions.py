@@ -123,7 +123,7 @@ def schema_of(case: Case, options: Mapping[str, str]) -> TableSchema:
 
 
 def names_an_option(case: Case, error: PaimonError) -> bool:
-    """Whether an error says which option is wrong: the one that is set, or one that it contradicts."""
+    """Whether an error names the wrong option: the one that is set, or one that it contradicts."""
     return any(f"'{key}'" in str(error) for key in (case.option[0], *case.options)) and bool(error.hint)
 
 

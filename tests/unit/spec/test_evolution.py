@@ -65,7 +65,7 @@ def test_ids_of_nested_members_come_after_their_own_members() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "part"),
     [
         ({"primary-key": "nope"}, "'nope', which the primary key names"),
         ({"primary-key": "id,id"}, "more than once"),
@@ -94,14 +94,14 @@ def test_ids_of_nested_members_come_after_their_own_members() -> None:
         ({"primary-key": " , "}, "names no column"),
     ],
 )
-def test_tables_that_cannot_be(options: dict[str, str], says: str) -> None:
+def test_tables_that_cannot_be(options: dict[str, str], part: str) -> None:
     with pytest.raises(PaimonError) as e:
         _create(options)
-    assert says in str(e.value)
+    assert part in str(e.value)
 
 
 @pytest.mark.parametrize(
-    ("types", "keys", "says"),
+    ("types", "keys", "part"),
     [
         ({"_KEY_x": "INT"}, {}, "Paimon reserves that name"),
         ({"rowkind": "INT"}, {}, "Paimon reserves that name"),
@@ -114,10 +114,10 @@ def test_tables_that_cannot_be(options: dict[str, str], says: str) -> None:
         ({"a": "TIMESTAMP(10)"}, {}, "cannot have the type"),
     ],
 )
-def test_columns_that_cannot_be(types: dict[str, Any], keys: dict[str, Any], says: str) -> None:
+def test_columns_that_cannot_be(types: dict[str, Any], keys: dict[str, Any], part: str) -> None:
     with pytest.raises(PaimonError) as e:
         new_schema(_fields(**types), **keys)
-    assert says in str(e.value)
+    assert part in str(e.value)
 
 
 def test_a_column_name_twice_and_keys_twice() -> None:
@@ -229,7 +229,7 @@ def _names(schema: TableSchema) -> list[str]:
     return [f.name for f in schema.fields]
 
 
-def test_add() -> None:
+def test_added_columns_get_new_ids_at_their_position() -> None:
     out = _alter(AddColumn(("n",), ROW, "why"), AddColumn(("f",), INT, first=True), schema=NESTED)
     assert _names(out) == ["f", "id", "r", "a", "m", "dt", "v", "n"]
     n = out.field("n")
@@ -355,7 +355,7 @@ def test_nullability() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "part"),
     [
         (AddColumn(("n",), parse_atomic("INT NOT NULL")), "cannot be NOT NULL"),
         (AddColumn(("v",), INT), "already exists"),
@@ -379,10 +379,10 @@ def test_nullability() -> None:
         (UpdateColumnComment(("a", "element"), "x"), "cannot have a comment"),
     ],
 )
-def test_columns_that_cannot_change(change: SchemaChange, says: str) -> None:
+def test_columns_that_cannot_change(change: SchemaChange, part: str) -> None:
     with pytest.raises(PaimonError) as e:
         _alter(change, schema=NESTED)
-    assert says in str(e.value)
+    assert part in str(e.value)
 
 
 def test_a_misspelled_column_is_answered_with_the_right_one() -> None:

@@ -1,4 +1,4 @@
-"""Options of file indexes: what they ask for, and what is refused."""
+"""Options of file indexes: the indexes that they specify, and invalid options."""
 
 from __future__ import annotations
 

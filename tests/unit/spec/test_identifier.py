@@ -50,7 +50,7 @@ def test_parts() -> None:
         "db.t$branch_..",
     ],
 )
-def test_refused(text: str) -> None:
+def test_texts_that_are_not_table_names_are_errors(text: str) -> None:
     with pytest.raises(ArgumentError):
         Identifier.parse(text, "here")
 

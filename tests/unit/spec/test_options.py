@@ -113,7 +113,7 @@ def test_a_bad_stored_value_names_the_option() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "says"),
+    ("key", "value", "part"),
     [
         ("merge-engin", "deduplicate", "Did you mean 'merge-engine'"),
         ("write_only", "true", "Did you mean 'write-only'"),
@@ -146,10 +146,10 @@ def test_a_bad_stored_value_names_the_option() -> None:
         ("target-file-size", "0", "at least 1 byte"),
     ],
 )
-def test_refused(key: str, value: str, says: str) -> None:
+def test_invalid_values_are_errors_with_the_allowed_ones(key: str, value: str, part: str) -> None:
     with pytest.raises(OptionError) as e:
         validate_options({key: value})
-    assert says in str(e.value)
+    assert part in str(e.value)
 
 
 def test_accepted() -> None:

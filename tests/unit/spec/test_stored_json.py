@@ -1,4 +1,4 @@
-"""The files of a table that are JSON: what their keys may hold, and what is said where they hold something else."""
+"""The files of a table that are JSON: the values of their keys, and the errors for other values."""
 
 from __future__ import annotations
 

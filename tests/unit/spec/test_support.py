@@ -1,4 +1,4 @@
-"""The lists of what is obeyed and refused, held against the source that obeys and refuses."""
+"""The lists of honoured and refused options, compared with the source code."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _keys_given_to_accessors(*trees: tuple[Path, ast.AST]) -> Iterator[tuple[Pat
 
 
 def _of_options(receiver: ast.expr) -> bool:
-    """Return whether a call asks options: ``options.…``, ``self.…`` inside CoreOptions, ``CoreOptions(…).…``."""
+    """Return whether a call reads options: ``options.…``, ``self.…`` inside CoreOptions, ``CoreOptions(…).…``."""
     if isinstance(receiver, ast.Call):
         receiver = receiver.func
     name = (

@@ -22,7 +22,7 @@ NAMES = {"compact", "help"}
         "CALL sys.compact('what? :x')",
     ],
 )
-def test_ours(text: Any) -> None:
+def test_calls_of_known_procedures_are_claimed(text: Any) -> None:
     assert is_paimon_statement(text, NAMES)
 
 

@@ -56,7 +56,7 @@ def test_other_statements_are_left_to_spark() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "part"),
     [
         ("COPY INTO t", "at its end: expected FROM"),
         ("COPY INTO t FROM 'd'", "expected FILE_FORMAT"),
@@ -70,8 +70,8 @@ def test_other_statements_are_left_to_spark() -> None:
         ("COPY INTO 'd' FROM 'e' FILE_FORMAT = (TYPE = CSV)", "expected a table, or a query in parentheses"),
     ],
 )
-def test_errors(text: str, told: str) -> None:
+def test_errors_name_what_is_wrong_and_the_choices(text: str, part: str) -> None:
     assert is_copy_statement(text)
     with pytest.raises(PaimonError) as caught:
         parse_copy_statement(text)
-    assert told in str(caught.value)
+    assert part in str(caught.value)

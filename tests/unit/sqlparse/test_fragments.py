@@ -1,4 +1,4 @@
-"""Fragments of merge_into: columns are qualified where they stand, and nothing but one expression passes."""
+"""Fragments of merge_into: columns are qualified in place, and only single expressions are accepted."""
 
 from __future__ import annotations
 

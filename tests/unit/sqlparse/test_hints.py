@@ -1,4 +1,4 @@
-"""OPTIONS hints become the clause that Spark knows, where they stand."""
+"""OPTIONS hints are rewritten in place to Spark's clause."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_lines_stay_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "part"),
     [
         ("SELECT /*+ OPTIONS('a'='1') */ * FROM t", "follow the name of a table"),
         ("SELECT * FROM t x /*+ OPTIONS('a'='1') */", "before its alias; 'x' is not one"),
@@ -117,7 +117,7 @@ def test_lines_stay_lines() -> None:
         ("MERGE INTO t USING s /*+ OPTIONS('a'='1') */ ON 1=1", "USING (SELECT"),
     ],
 )
-def test_refused(text: str, says: str) -> None:
+def test_malformed_and_misplaced_hints_are_errors(text: str, part: str) -> None:
     with pytest.raises(PaimonError) as e:
         rewrite_hints(text)
-    assert says in str(e.value)
+    assert part in str(e.value)

@@ -1,4 +1,4 @@
-"""Statements over tags: which texts are claimed, and what they say."""
+"""Tag statements: recognized texts, and their parsed form."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_other_statements_are_left_to_spark(text: str) -> None:
         ("SHOW TAGS\n t extra", "line 2, column 4"),
     ],
 )
-def test_errors(text: str, part: str) -> None:
+def test_errors_name_the_position_and_what_is_expected(text: str, part: str) -> None:
     assert is_tag_statement(text)
     with pytest.raises(SqlSyntaxError) as caught:
         parse_tag_statement(text)

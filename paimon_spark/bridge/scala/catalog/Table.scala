@@ -40,7 +40,7 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   val isBucketed: Boolean = Option(described.get("bucketed")).exists(_.asBoolean())
   /** Whether a DELETE of whole partitions must delete row by row, to produce a changelog. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
-  /** Whether a DELETE marks rows where they lie, although the table has a primary key. */
+  /** Whether a DELETE writes deletion vectors, although the table has a primary key. */
   val marksDeletes: Boolean = Option(described.get("marks_deletes")).exists(_.asBoolean())
   /** The kinds of statements that rewrite files, although the table has a primary key. */
   val rewrites: Set[String] = Option(described.get("rewrites")).fold(Set.empty[String])(Json.strings(_).toSet)

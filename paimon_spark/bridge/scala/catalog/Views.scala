@@ -31,7 +31,7 @@ case class ViewDefinition(query: String, columns: JsonNode, context: Map[String,
 
 /** A permanent view as Spark's session catalog describes one, so that Spark resolves the query. */
 class PaimonView(val viewName: ViewName, val definition: ViewDefinition, metadata: CatalogTable) extends V1Table(metadata) {
-  /** The user's properties, without those that say how the query is resolved. */
+  /** The user's properties, without those that determine how the query is resolved. */
   override lazy val properties: java.util.Map[String, String] =
     (definition.properties ++ definition.comment.map("comment" -> _)).asJava
 }

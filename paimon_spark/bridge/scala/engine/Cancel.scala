@@ -22,7 +22,7 @@ object Cancel extends Logging {
   private val PollMillis = 100L
   @volatile private var interrupted = false
 
-  private class Waiting(val thread: Thread, val tell: () => Boolean) {
+  private class Waiting(val thread: Thread, val cancelRequest: () => Boolean) {
     @volatile var wanted = false
     @volatile var notified = false
   }
@@ -35,10 +35,10 @@ object Cancel extends Logging {
     thread
   }
 
-  /** Runs an engine request; `tell` cancels it from another thread, and returns false if the engine does not know it
-    * yet. */
-  def during[T](tell: () => Boolean)(call: => T): T = {
-    val entry = new Waiting(Thread.currentThread(), tell)
+  /** Runs an engine request; `cancelRequest` cancels it from another thread, and returns false if the engine has not
+    * received it yet. */
+  def during[T](cancelRequest: () => Boolean)(call: => T): T = {
+    val entry = new Waiting(Thread.currentThread(), cancelRequest)
     watcher
     waiting.synchronized { waiting.add(entry); waiting.notify() }
     try call finally waiting.remove(entry)
@@ -90,7 +90,7 @@ object Cancel extends Logging {
     waiting.synchronized { while (waiting.isEmpty) waiting.wait() }
     Thread.sleep(PollMillis)
     waiting.asScala.filter(w => !w.notified && (w.wanted || w.thread.isInterrupted)).foreach { w =>
-      try w.notified = w.tell()
+      try w.notified = w.cancelRequest()
       catch { case NonFatal(e) => logWarning("The engine could not be notified of a cancelled statement.", e) }
     }
   }

@@ -58,7 +58,7 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     try builder.start()
     catch {
       case e: java.io.IOException =>
-        throw Engine.failure(s"The Python engine cannot start: ${Engine.saidBy(e)}.", logFile,
+        throw Engine.failure(s"The Python engine cannot start: ${Engine.messageOf(e)}.", logFile,
           "Set spark.paimon.python to a Python that has paimon-spark and pyspark.")
     }
   }
@@ -114,10 +114,10 @@ private class EngineProcess(sc: SparkContext) extends Logging {
 private object EngineProcess {
   /** Python's message for a missing module. */
   private val Absent = "No module named '?([A-Za-z0-9_]+)".r
-  /** An error of the engine as its last words. */
+  /** An error of the engine in the last line of its log. */
   private val Stated = "\\[([A-Z][A-Z_]+)\\] [^|]+$".r
 
-  /** What this jar is: the version of its distribution, the hash of its sources, and its place. */
+  /** The identity of this jar: the version of its distribution, the hash of its sources, and its path. */
   def jar: String = {
     def entry(name: String) = Option(getClass.getClassLoader.getResourceAsStream(s"META-INF/paimon-spark-bridge.$name"))
       .fold("unknown") { in => try new String(in.readAllBytes(), "UTF-8").trim finally in.close() }
@@ -221,7 +221,7 @@ object Engine extends Logging {
     method + "\n" + Json.text(Map("version" -> ProtocolVersion, "request" -> id, "session" -> session, "conf" -> conf,
       "catalog" -> catalog.describe, "args" -> args))
 
-  /** Requests an engine to cancel a request; returns whether it knows the request. */
+  /** Requests an engine to cancel a request; returns whether the engine has received the request. */
   private def cancel(target: EngineProcess, id: String): Boolean =
     target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.ofTexts, Map("request" -> id)),
       new JArrayList[Object]()) match {
@@ -242,7 +242,7 @@ object Engine extends Logging {
             if (ending) "The program is shutting down"
             else if (died) s"The Python engine ended with code ${target.process.exitValue()}"
             else "The connection to the Python engine broke"
-          throw failure(s"$what during $method: ${saidBy(e)}.", target.logFile,
+          throw failure(s"$what during $method: ${messageOf(e)}.", target.logFile,
             if (died && tries == 1 && !method.startsWith("load")) "Check whether the statement took effect, then run it again." else "")
       }
     answer match {
@@ -270,7 +270,7 @@ object Engine extends Logging {
   }
 
   /** The message of a failure, formatted as part of a sentence. */
-  def saidBy(e: Throwable): String = Option(e.getMessage).getOrElse(e.getClass.getSimpleName).stripSuffix(".")
+  def messageOf(e: Throwable): String = Option(e.getMessage).getOrElse(e.getClass.getSimpleName).stripSuffix(".")
 }
 
 /** The catalog of a request: its name in Spark and its options; `usesStore` is false if the request reads no table. */

@@ -21,16 +21,17 @@ import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What the engine needs done on the JVM side; each method is one round trip. */
+/** Services of the JVM for the engine; each method is one round trip. */
 class JvmFrames {
   /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
   def nativeRefusal(place: String, settings: String): String = HadoopS3.refusal(place, settings)
 
-  /** What is known of the superseded rows of splits, which are named by keys: a line of each, or `@file` that holds them. */
+  /** The known superseded rows of splits. `keys` has one key of a split per line, or is `@file` with these lines. */
   def supersededRows(splits: String): SupersededRows = new SupersededRows(JvmFrames.lines(splits)(_.toIndexedSeq))
 
-  /** A native vectorised scan: a line of JSON says how, and each further one names files (or `@file` that holds them).
-    * `access` is JSON too: what Hadoop must know to reach them. `superseded` names the rows to leave out, or is null. */
+  /** A native vectorised scan: the first line is a description in JSON, each further one names files (or `@file` with
+    * them). `access` is the Hadoop configuration of their store as JSON. `superseded` has the rows to leave out, or is
+    * null. */
   def nativeFrame(session: SparkSession, spec: String, access: String, superseded: SupersededRows): Dataset[Row] = {
     val (json, index) = JvmFrames.lines(spec) { lines =>
       val json = Json.parse(lines.next())
@@ -60,7 +61,7 @@ class JvmFrames {
     Dataset.ofRows(session, Project(columns, filtered))
   }
 
-  /** A frame of one string column `split`, one task a row: the lines, or `@file` that holds them. */
+  /** A frame of one string column `split`, one task a row: the lines, or `@file` with them. */
   def textFrame(session: SparkSession, lines: String): Dataset[Row] = {
     val rows = JvmFrames.lines(lines)(_.toIndexedSeq)
     val rdd = session.sparkContext.parallelize(rows, math.max(rows.size, 1))
@@ -68,15 +69,16 @@ class JvmFrames {
     session.internalCreateDataFrame(rdd, StructType(Seq(StructField("split", StringType))))
   }
 
-  /** `textFrame` for tasks that can be grouped by bucket: lines of task, bucket and text, or `@file` that holds them. */
+  /** `textFrame` for tasks that can be grouped by bucket: lines of task, bucket and text, or `@file` with them. */
   def bucketSplits(session: SparkSession, lines: String): Dataset[Row] = BucketSplits.frame(session, lines)
 
-  /** Add the bucket (or key hash) column and shuffle once by (partition, bucket), or evenly where there is none. A
-    * handful of rows is one task, unless so many were asked for. */
+  /** Adds the bucket (or key hash) column and shuffles once by (partition, bucket), or evenly without one. Few rows are
+    * one task, unless a number of tasks is given. */
   def bucketShuffle(frame: Dataset[Row], spec: String): Dataset[Row] =
     shuffle(frame, ShuffleSpec.fromJson(spec), pack = false)
 
-  /** `bucketShuffle`, its rows in Arrow batches as `arrowBatches` makes them; if it pays, before they are shuffled. */
+  /** `bucketShuffle` with its rows in Arrow batches, as of `arrowBatches`; they are packed before the shuffle if that
+    * is cheaper. */
   def bucketShufflePacked(frame: Dataset[Row], spec: String): Dataset[Row] =
     shuffle(frame, ShuffleSpec.fromJson(spec), pack = true)
 
@@ -92,7 +94,7 @@ class JvmFrames {
   def singleRowBatches(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), SingleRowBatches(frame.queryExecution.analyzed))
 
-  /** The same frame, whose Python function is ours: what stops one of its tasks is told in our words. */
+  /** The same frame, whose Python function is ours: failures of its tasks have the engine's message. */
   def describe(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
 
@@ -100,14 +102,14 @@ class JvmFrames {
   def workerBatches(frame: Dataset[Row]): Dataset[Row] =
     Dataset.ofRows(sessionOf(frame), WorkerBatches.of(frame.queryExecution.analyzed))
 
-  /** What stopped a job, as `TaskFailure` tells it. */
+  /** The failure of a job, as found by `TaskFailure`. */
   def failure(error: Throwable): String = TaskFailure.description(error)
 
-  /** Whether Spark can tell that the rows are too few for a shuffle. */
+  /** Whether the rows are known to be too few for a shuffle. */
   def fewRows(frame: Dataset[Row]): Boolean =
     frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
 
-  /** The rows of a frame as an Arrow stream, or null unless they are few and cheap to find; see `SmallRows`. */
+  /** The rows of a frame as an Arrow stream, or null unless they are few and cheap to compute; see `SmallRows`. */
   def smallRows(frame: Dataset[Row], rows: Int, run: Boolean): Array[Byte] = SmallRows.packed(frame, rows, run)
 
   /** A Paimon table that is a directory or below it, or null. */
@@ -144,7 +146,7 @@ class JvmFrames {
     Project(packed.output.tail, RepartitionByExpression(packed.output.take(1), packed, tasks))
   }
 
-  /** The plan without what sorts rows that are shuffled next: what Spark leaves out where they are sorted again. */
+  /** The plan without sorts whose order a following shuffle destroys, as Spark removes them before another sort. */
   private def withoutUselessSorts(plan: LogicalPlan, task: Expression): LogicalPlan =
     EliminateSorts(Sort(Seq(SortOrder(task, Ascending)), global = true, EliminateSubqueryAliases(plan))) match {
       case sorted: Sort => sorted.child
@@ -159,14 +161,14 @@ class JvmFrames {
   }
 
   /** A line on the terminal of the program that the user started. */
-  def say(text: String): Unit = { System.err.print(text); System.err.flush() }
+  def printToTerminal(text: String): Unit = { System.err.print(text); System.err.flush() }
 }
 
 object JvmFrames {
   /** So few rows are not worth a shuffle, nor several files. */
   val FewRows = 10000L
 
-  /** What `use` makes of the lines of a text, or of the file that it names, which are read as they are used. */
+  /** Applies `use` to the lines of a text, or to those of the file that it names, which is read lazily. */
   def lines[T](text: String)(use: Iterator[String] => T): T =
     if (!text.startsWith("@")) use(text.linesIterator)
     else Using.resource(Files.newBufferedReader(Paths.get(text.substring(1)))) { reader =>
@@ -186,8 +188,8 @@ object DataTypesBridge {
     schema.fields.toSeq.map(f => AttributeReference(f.name, f.dataType, f.nullable, f.metadata)())
 }
 
-/** Exactly these files, each group with its partition values; nothing is listed. `hasMillis` says whether some times in
-  * them have no more than milliseconds. */
+/** Exactly these files, each group with its partition values; no directory is listed. `hasMillis`: whether some
+  * timestamps in them have milliseconds only. */
 class PaimonFileIndex(val identity: String, override val partitionSchema: StructType,
     groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])], root: Path, val hasMillis: Boolean) extends FileIndex {
   override def rootPaths: Seq[Path] = Seq(root)

@@ -2,7 +2,7 @@ package org.apache.spark.sql.paimonbridge
 
 import com.fasterxml.jackson.databind.JsonNode
 
-/** How the rows of a write are shuffled: the message that `spark/shuffle_spec.py` makes. */
+/** How the rows of a write are shuffled: the message of `spark/shuffle_spec.py`. */
 case class ShuffleSpec(columns: Seq[String], partition: Seq[String], hash: Option[HashColumn], tasks: Option[Int],
     classes: Int, exact: Boolean)
 

@@ -49,10 +49,10 @@ private class ErrorReportingRDD[T: ClassTag](source: RDD[T]) extends RDD[T](sour
   }
 
   private def reported[R](context: TaskContext)(body: => R): R =
-    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(tell(e, _)) }
+    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(translated(e, _)) }
 
   /** The stack trace is logged by the executor and not shown to the user. */
-  private def tell(e: Exception, found: PaimonException): Exception = {
+  private def translated(e: Exception, found: PaimonException): Exception = {
     if (!Errors.chain(e).contains(found)) logInfo(s"A task failed: ${found.code}", e)
     found
   }
@@ -93,7 +93,7 @@ object TaskFailure {
   private def isLostWorker(t: Throwable): Boolean = t match {
     case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
       .exists(c => Ours.exists(c.startsWith))
-    case e: SparkException => Option(e.getMessage).exists(said => LostWorker.exists(said.contains))
+    case e: SparkException => Option(e.getMessage).exists(m => LostWorker.exists(m.contains))
     case _ => false
   }
 
@@ -114,7 +114,7 @@ object TaskFailure {
     "EngineError")
 
   private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +
-    s"${Engine.saidBy(e)}. Set spark.pyspark.python to a Python that every machine has, or ship one with --archives.",
+    s"${Engine.messageOf(e)}. Set spark.pyspark.python to a Python that every machine has, or ship one with --archives.",
     "ENVIRONMENT", "EngineError")
 
   private def missing(module: String) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers has no module " +

@@ -20,17 +20,17 @@ case class MetadataQuery(aggregates: Seq[Seq[String]], groupBy: Seq[String], col
   }
 }
 
-/** What the engine says: rows, or the plan of a read. */
-class MetadataAnswer(val query: MetadataQuery, val request: Map[String, Any], said: JsonNode) {
+/** The engine's answer: rows, or the plan of a read. */
+class MetadataAnswer(val query: MetadataQuery, val request: Map[String, Any], answer: JsonNode) {
   val rows: Option[Seq[InternalRow]] =
-    Json.optional(said, "rows").map(Json.items(_).map(row => Values.row(Json.items(row), query.schema)).toSeq)
-  def plan: Option[JsonNode] = Json.optional(said, "plan")
+    Json.optional(answer, "rows").map(Json.items(_).map(row => Values.row(Json.items(row), query.schema)).toSeq)
+  def plan: Option[JsonNode] = Json.optional(answer, "plan")
   def scan(table: PaimonTable): Option[Scan] = rows.map(r => new AggregateScan(query.schema, r.toArray,
-    s"${table.name} ${said.get("info").asText()}, ${query.shown}"))
+    s"${table.name} ${answer.get("info").asText()}, ${query.shown}"))
 }
 
 object MetadataAnswer {
-  /** The question for an aggregation of plain columns by partition columns; None for all others. */
+  /** The request for an aggregation of plain columns by partition columns; None for all others. */
   def query(table: PaimonTable, aggregation: Aggregation): Option[MetadataQuery] = {
     val plain = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema)
     val calls = aggregation.aggregateExpressions().toSeq.map(call(table, plain, _))
@@ -70,7 +70,7 @@ class AggregateScan(override val readSchema: StructType, override val rows: Arra
   override def description(): String = s"PaimonMetadata $info"
 }
 
-/** Rows that are known while a query is planned; they take no job. EXPLAIN shows from what they are known.
+/** Rows that are known while a query is planned; they take no job. EXPLAIN shows their source.
   *
   * It generates no code: a stage of generated code would start a job. */
 case class PaimonMetadataExec(info: String, output: Seq[Attribute], rows: Seq[InternalRow]) extends LeafExecNode {

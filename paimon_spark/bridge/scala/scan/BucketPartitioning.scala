@@ -5,12 +5,12 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.physical._
 
-/** How the rows of a read lie in buckets: the number of buckets of all partitions, the function of the key, and the
-  * columns in whose order the rows of a bucket come. */
+/** The bucketing of the rows of a read: the number of buckets of all partitions, the bucket function, and the columns
+  * by which the rows of a bucket are sorted. */
 case class BucketLayout(buckets: Int, function: String, keys: Seq[HashedField], sorted: Seq[String])
 
 object BucketLayout {
-  /** The layout in the engine's plan of a read; None if it has not the same one in all partitions. */
+  /** The layout in the engine's plan of a read; None if partitions differ in it. */
   def of(plan: JsonNode): Option[BucketLayout] = Json.optional(plan, "layout").map(json =>
     BucketLayout(json.get("buckets").asInt(), json.get("function").asText(),
       Json.items(json.get("fields")).map(HashedField.fromJson), Json.strings(json.get("sorted"))))

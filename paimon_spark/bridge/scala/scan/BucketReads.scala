@@ -13,8 +13,8 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.internal.SQLConf
 
-/** Finds the reads whose buckets spare a shuffle; `PaimonStrategy` plans them so that each bucket can be one task. It
-  * plans nothing itself: Spark asks a strategy for the whole query first. */
+/** Finds the reads whose buckets avoid a shuffle; `PaimonStrategy` plans them so that each bucket can be one task. It
+  * plans nothing itself: Spark calls a strategy with the whole query first. */
 case class BucketReadStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = {
     plan match {
@@ -54,7 +54,7 @@ private case class BucketedRows(layout: BucketLayout, keys: Seq[Set[ExprId]], re
     copy(keys = keys.zip(other.keys).map { case (a, b) => a ++ b }, reads = reads ++ other.reads)
 }
 
-/** Which reads of a query had better be grouped by bucket: those of joins and aggregations by the bucket key. */
+/** The reads of a query to group by bucket: those of joins and aggregations by the bucket key. */
 class BucketReads(session: SparkSession) {
   def mark(query: LogicalPlan): Unit = {
     query.foreach { case r: DataSourceV2ScanRelation => r.unsetTagValue(BucketReads.Grouped); case _ => }
@@ -117,7 +117,7 @@ object BucketReads {
       if (keys.length == layout.keys.length) Some((layout, keys)) else None
     }
 
-  /** How the rows of a marked read lie after a projection. */
+  /** The partitioning of a marked read after a projection. */
   def partitioning(relation: DataSourceV2ScanRelation, scan: PaimonScan,
       project: Seq[NamedExpression]): Option[BucketPartitioning] =
     if (relation.getTagValue(Grouped).isEmpty) None
@@ -138,8 +138,8 @@ object BucketReads {
   }
 }
 
-/** Groups the reads on whose partitioning an operator relies, and leaves all others in the tasks that suit their files.
-  * Like Spark's rule for bucketed files, it comes after the exchanges are in place. Sorts of rows that grouping leaves
+/** Groups the reads on whose partitioning an operator relies, and leaves all others in tasks by file size.
+  * Like Spark's rule for bucketed files, it runs after the exchanges are planned. Sorts of rows that grouping leaves
   * in order are removed. */
 case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = decide(plan, relied = false)

@@ -15,14 +15,14 @@ import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
 
-/** The plan of a read with one task for each bucket, instead of the tasks that suit its files. */
+/** The plan of a read with one task for each bucket, instead of tasks by file size. */
 object BucketTasks {
   /** The name of the bucket among the metadata of a file in a `PaimonFileIndex`. */
   val Bucket = "paimon_bucket"
   /** The name of a file's number among those of a read: in a bucket of sorted files, they are in the order of the keys. */
   val Order = "paimon_order"
 
-  /** Whether a plan consists of what `grouped` knows. */
+  /** Whether a plan consists of operators that `grouped` supports. */
   def canGroup(plan: SparkPlan): Boolean = plan match {
     case f: FileSourceScanExec => hasBuckets(f.relation)
     case l: LocalTableScanExec => l.rows.isEmpty
@@ -57,7 +57,7 @@ case class BucketFilesExec(child: SparkPlan, buckets: Int) extends UnaryExecNode
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** Reads what Spark's scan reads, in other tasks: its partitions are lists of files, of which any list can be made. */
+/** Reads what Spark's scan reads, in other tasks: its partitions are lists of files, which can be chosen freely. */
 private class BucketFilesRDD[T: ClassTag](files: RDD[T], buckets: Int)
     extends RDD[T](files.sparkContext, Seq(new NarrowDependency[T](files) {
       override def getParents(task: Int): Seq[Int] = Nil
@@ -100,7 +100,7 @@ object BucketSplits {
   val none = new BucketSplits(Vector.empty)
 
   /** A frame of one string column `split`, the texts of a task in one task: lines of task, bucket and text, or `@file`
-    * that holds them. */
+    * with them. */
   def frame(session: SparkSession, lines: String): Dataset[Row] = {
     val parsed = JvmFrames.lines(lines)(_.map { line =>
       val Array(task, bucket, text) = line.split("\t", 3)

@@ -22,8 +22,8 @@ import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, Columna
 
 /** Reads that are so small that the engine answers them. */
 object LocalRead {
-  /** Whether a scan is read so. Which partitions a filter at run time leaves over, and which file a row is of, only
-    * Spark's own scans know. */
+  /** Whether a scan is read so. Runtime partition filters and the file of a row are supported by Spark's own scans
+    * only. */
   def serves(scan: PaimonScan, project: Seq[NamedExpression], filters: Seq[Expression]): Boolean =
     scan.isLocal && !(project ++ filters).exists(_.exists {
       case _: DynamicPruning | _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
@@ -55,10 +55,10 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
   override def producedAttributes: AttributeSet = AttributeSet(columns ++ output)
   override def outputPartitioning: Partitioning = SinglePartition
   override def nodeName: String = "PaimonLocalRead"
-  private def told: String = s"$info, columns=${project.mkString("[", ", ", "]")}" +
+  private def details: String = s"$info, columns=${project.mkString("[", ", ", "]")}" +
     (if (filters.isEmpty) "" else filters.mkString(", filters=[", ", ", "]"))
-  override def simpleString(maxFields: Int): String = s"PaimonLocalRead $told"
-  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $told\n"
+  override def simpleString(maxFields: Int): String = s"PaimonLocalRead $details"
+  override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $details\n"
 
   override protected def doCanonicalize(): SparkPlan = {
     def normal[E <: Expression](e: E): E = QueryPlan.normalizeExpressions(e, columns)
@@ -118,7 +118,7 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     collected().fold(distributed.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
 }
 
-/** An Arrow stream, and what of its rows is wanted. */
+/** An Arrow stream, and which of its rows are wanted. */
 case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: Seq[Expression],
     project: Seq[NamedExpression]) {
 

@@ -54,7 +54,7 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
 
   override def isPartiallyPushed: Boolean = true
 
-  /** Keeps the files with the first rows in the order of the first column; Spark sorts what they give. */
+  /** Keeps the files with the first rows in the order of the first column; Spark sorts their rows. */
   override def pushTopN(orders: Array[SortOrder], n: Int): Boolean = {
     order = orders.headOption.flatMap(Predicates.order(_, only = orders.length == 1))
       .filter(o => table.isData && table.schema.getFieldIndex(o("column").toString).isDefined)
@@ -101,7 +101,7 @@ class AnalyzedColumn(stats: JsonNode, dataType: DataType) extends ColumnStatisti
 }
 
 /** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. `inQuery` is false
-  * for a read that only answers what it would be like, as DESCRIBE of a column asks. */
+  * for a read that is only described, as by DESCRIBE of a column. */
 class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
     pushed: Array[Predicate], known: Option[JsonNode] = None, inQuery: Boolean = true)
     extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
@@ -137,7 +137,8 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
   }
 
   override def estimateStatistics(): Statistics = new Statistics {
-    /** Of a read that takes a job, at least what its rows take in memory: Spark decides by it which side to broadcast. */
+    /** For a read that takes a job, a lower bound of the size of its rows in memory, by which Spark decides what to
+      * broadcast. */
     override def sizeInBytes(): OptionalLong = {
       val stored = plan.get("bytes").asLong()
       val rows = if (isLocal) None else Json.optional(plan, "rows").map(_.asLong())
@@ -149,7 +150,8 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
       if (!inQuery || SQLConf.get.cboEnabled || SQLConf.get.planStatsEnabled) analyzed else JMap.of()
   }
 
-  /** What ANALYZE TABLE has stored for the columns of this read; in queries, only the cost-based optimizer uses it. */
+  /** The statistics that ANALYZE TABLE has stored for the columns of this read; only the cost-based optimizer uses
+    * them. */
   private lazy val analyzed: JMap[NamedReference, ColumnStatistics] = {
     val answer = Engine.json("scan_statistics", request + ("snapshot" -> plan.get("snapshot")), table.catalog)
     readSchema.fields.flatMap(f => Json.optional(answer, f.name).map(s =>

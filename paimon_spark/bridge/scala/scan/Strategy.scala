@@ -111,8 +111,8 @@ object ReadPlan extends RuleExecutor[LogicalPlan] {
   }
 }
 
-/** Marks a Paimon read, so that EXPLAIN can show what was pruned, and says how it can be grouped by `buckets`, in each of
-  * which the rows are then `sorted`. */
+/** Marks a Paimon read, so that EXPLAIN can show what was pruned. It can be grouped by `buckets`, in each of which the
+  * rows are then `sorted`. */
 case class PaimonRead(info: String, buckets: Option[BucketPartitioning], sorted: Seq[SortOrder], child: LogicalPlan)
     extends UnaryNode {
   override def output: Seq[Attribute] = child.output
@@ -123,7 +123,7 @@ case class PaimonRead(info: String, buckets: Option[BucketPartitioning], sorted:
   * partitioned if they are `grouped` by bucket, which `GroupReads` decides; only then they are `sorted`. */
 case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], sorted: Seq[SortOrder], grouped: Boolean,
     child: SparkPlan) extends UnaryExecNode with CodegenSupport {
-  /** The partitioning that operators may rely on as long as it is not decided whether they do. */
+  /** The partitioning that operators may rely on; `GroupReads` later decides whether they do. */
   def claimed: Option[BucketPartitioning] = if (grouped) None else buckets.filter(_ => BucketTasks.canGroup(child))
   def ungrouped: PaimonScanExec = copy(buckets = None, sorted = Nil)
   /** The same read with one task for each bucket. An operator above may rely on it: another plan would be wrong. */

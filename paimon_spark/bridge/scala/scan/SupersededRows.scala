@@ -36,8 +36,8 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
 
   private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
 
-  /** Adds positions that take no job to find: JSON arrays of split key, file path and bitmap in base64, one a line, and
-    * for each split one array of its key alone. The lines, or `@file` that holds them. */
+  /** Adds positions that are found without a job: JSON arrays of split key, file path and bitmap in base64, one a line,
+    * and for each split one array of its key alone. The lines, or `@file` with them. */
   def know(lines: String): Unit = add(JvmFrames.lines(lines)(_.map { line =>
     val known = Json.items(Json.parse(line))
     val texts = known.take(2).map(t => UTF8String.fromString(t.asText()))

@@ -44,7 +44,7 @@ private final class Numbers(vector: BaseFixedWidthVector) extends DirectColumn(v
   override def getDouble(row: Int): Double = Platform.getDouble(null, data + 8L * row)
 }
 
-/** Decimals whose digits fit the lower of their two words. */
+/** Decimals whose digits fit into the lower of their two words. */
 private final class CompactDecimals(vector: DecimalVector) extends DirectColumn(vector) {
   private val data = vector.getDataBufferAddress
 

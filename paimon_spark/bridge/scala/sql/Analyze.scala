@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog}
 import org.apache.spark.sql.execution.command.{CommandUtils, LeafRunnableCommand}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
-/** ANALYZE TABLE on tables of ours becomes a command; Spark itself analyzes only tables of its session catalog. */
+/** ANALYZE TABLE on Paimon tables becomes a command; Spark itself analyzes only tables of its session catalog. */
 object ResolveAnalyze extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case AnalyzeTable(ResolvedTable(catalog, ident, table: PaimonTable, _), partition, noScan) =>

@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** A Paimon CALL, a COPY INTO or a statement over tags. The parser only validates it; it is executed once, when Spark
+/** A Paimon CALL, a COPY INTO or a tag statement. The parser only validates it; it is executed once, when Spark
   * runs the command. */
 case class PaimonCallCommand(text: String, catalog: CatalogRef, request: Map[String, Any], columns: StructType)
     extends LeafRunnableCommand {
@@ -38,12 +38,12 @@ case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
 }
 
 object Calls {
-  /** What may precede the first word of a statement: blanks and comments. */
+  /** Text before the first word of a statement: blanks and comments. */
   val Before = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+"
   private val Opening = (Before + "(?:copy\\s+into\\b|" +
     "(?:explain\\s+)?(?:call\\b|show\\s+tags\\b|alter\\s+table\\b.*\\btag\\b)).*").r.pattern
 
-  /** Returns the command for a Paimon CALL, a COPY INTO or a statement over tags, else None. Other statements are
+  /** Returns the command for a Paimon CALL, a COPY INTO or a tag statement, else None. Other statements are
     * decided without a request to the engine. */
   def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
@@ -52,7 +52,7 @@ object Calls {
       claimed("claim_call", request, ref)(PaimonCallCommand(request("text").toString, ref, request, _))
     }
 
-  /** Who runs the statement of this thread: of a Thrift server, the user of the connection. */
+  /** The user who runs the statement of this thread; in a Thrift server, the user of the connection. */
   def user: String = CurrentUserContext.getCurrentUser
 
   /** The request for a statement. The engine finds the options of the catalog that the statement names in it. */
@@ -69,7 +69,7 @@ object Calls {
     (request, CatalogRef(current, Map.empty, usesStore = false))
   }
 
-  /** The command for a statement that the engine claims; it is made of the columns of the answer. */
+  /** The command for a statement that the engine runs, with the columns of its result. */
   def claimed(method: String, request: Map[String, Any], ref: CatalogRef)(
       command: StructType => LeafRunnableCommand): Option[LeafRunnableCommand] =
     try {

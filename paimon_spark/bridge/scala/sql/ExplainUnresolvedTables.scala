@@ -25,25 +25,25 @@ class TableNotFound(explained: String, name: Seq[String], origin: Origin) extend
 case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     plan.foreach {
-      case insert: InsertIntoStatement => tell(insert.table)
-      case write: V2WriteCommand => tell(write.table)
+      case insert: InsertIntoStatement => failIfMissing(insert.table)
+      case write: V2WriteCommand => failIfMissing(write.table)
       case drop: DropTable if !drop.ifExists => drop.child match {
-        case r: ResolvedIdentifier => tell(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin)
+        case r: ResolvedIdentifier => failIfMissing(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin)
         case _ =>
       }
-      case other => tell(other)
+      case other => failIfMissing(other)
     }
     plan
   }
 
-  private def tell(plan: LogicalPlan): Unit = plan match {
-    case r: UnresolvedRelation if !r.isStreaming => tell(r.multipartIdentifier, r.origin)
-    case t: UnresolvedTable => tell(t.multipartIdentifier, t.origin)
-    case t: UnresolvedTableOrView => tell(t.multipartIdentifier, t.origin)
+  private def failIfMissing(plan: LogicalPlan): Unit = plan match {
+    case r: UnresolvedRelation if !r.isStreaming => failIfMissing(r.multipartIdentifier, r.origin)
+    case t: UnresolvedTable => failIfMissing(t.multipartIdentifier, t.origin)
+    case t: UnresolvedTableOrView => failIfMissing(t.multipartIdentifier, t.origin)
     case _ =>
   }
 
-  private def tell(name: Seq[String], origin: Origin): Unit = {
+  private def failIfMissing(name: Seq[String], origin: Origin): Unit = {
     val manager = CreateLike.manager(session)
     // In a view, the current catalog and database are those of its creation.
     val (current, namespace) = AnalysisContext.get.catalogAndNamespace match {
@@ -56,10 +56,10 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
         (manager.catalog(first), Identifier.of(rest.init.toArray, rest.last))
       case _ => (current, Identifier.of(name.init.toArray, name.last))
     }
-    tell(catalog, ident, name, origin)
+    failIfMissing(catalog, ident, name, origin)
   }
 
-  private def tell(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
+  private def failIfMissing(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
     case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
       case Failure(missing: MissingTable) =>
         val reader = origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
@@ -78,9 +78,9 @@ case class ExplainUnresolvedDatabases(session: SparkSession) extends Rule[Logica
     plan match {
       case _: CreateNamespace =>
       case d: DropNamespace if d.ifExists =>
-      case s: SetNamespaceCommand => tell(CreateLike.manager(session).currentCatalog, s.namespace)
+      case s: SetNamespaceCommand => failIfMissing(CreateLike.manager(session).currentCatalog, s.namespace)
       case _: Command => plan.children.foreach {
-        case n: ResolvedNamespace => tell(n.catalog, n.namespace)
+        case n: ResolvedNamespace => failIfMissing(n.catalog, n.namespace)
         case _ =>
       }
       case _ =>
@@ -88,7 +88,7 @@ case class ExplainUnresolvedDatabases(session: SparkSession) extends Rule[Logica
     plan
   }
 
-  private def tell(catalog: CatalogPlugin, namespace: Seq[String]): Unit = catalog match {
+  private def failIfMissing(catalog: CatalogPlugin, namespace: Seq[String]): Unit = catalog match {
     case ours: PaimonCatalog if namespace.nonEmpty && !ours.namespaceExists(namespace.toArray) =>
       ours.loadNamespaceMetadata(namespace.toArray)
     case _ =>

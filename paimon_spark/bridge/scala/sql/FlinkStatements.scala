@@ -73,7 +73,7 @@ object FlinkStatements {
       Calls.claimed("claim_statement", request, ref)(FlinkStatementCommand(request, ref, _))
     }
 
-  /** Lets Spark load catalogs anew, because it keeps each that it has loaded; the current one stays current. */
+  /** Makes Spark reload its cached catalogs; the current one stays current. */
   def forgetCatalogs(session: SparkSession): Unit = {
     val manager = CreateLike.manager(session)
     val (catalog, namespace) = (manager.currentCatalog.name(), manager.currentNamespace)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
 import org.apache.spark.sql.types.{BooleanType, IntegralType, StringType}
 
-/** Procedures that only read, as table functions: `paimon_doctor('db.t')`. The procedure runs while the query is
+/** Read-only procedures as table functions: `paimon_doctor('db.t')`. The procedure runs while the query is
   * analyzed. */
 case class ProceduresAsFunctions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = AnalysisHelper.allowInvokingTransformsInAnalyzer {
@@ -24,7 +24,7 @@ object ProcedureFunctions {
   private val Namespace = "sys"
   private val Prefix = "paimon_"
 
-  /** Whether a name is that of one of these functions, and nobody else has registered it. */
+  /** Whether a name is that of one of these functions, and no other function is registered under it. */
   def known(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && procedure(name.head).nonEmpty &&
     !TableFunctions.isRegistered(
       session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalog, name.head)

@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.util.{CharVarcharUtils, StringUtils}
 import org.apache.spark.sql.execution.command.{LeafRunnableCommand, RunnableCommand, ViewHelper}
 import org.apache.spark.sql.types.{BooleanType, MetadataBuilder, StringType, StructField, StructType}
 
-/** What CREATE VIEW says besides its query; ALTER VIEW AS has `alters`, and keeps the rest of the view. */
+/** The clauses of CREATE VIEW besides its query; `alters` is ALTER VIEW AS, which keeps the rest of the view. */
 case class ViewSpec(columns: Seq[(String, Option[String])], comment: Option[String], properties: Map[String, String],
     text: String, ifNotExists: Boolean, replace: Boolean, mode: Option[ViewSchemaMode], alters: Boolean)
 

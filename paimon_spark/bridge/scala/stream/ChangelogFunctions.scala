@@ -16,7 +16,7 @@ import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.errors.QueryCompilationErrors
 import org.apache.spark.sql.types._
 
-/** Aggregates of a changelog: rows of the kinds `-U` and `-D` take back what an earlier row of the same values added. */
+/** Aggregates of a changelog: rows of the kinds `-U` and `-D` retract an earlier row with the same values. */
 object ChangelogFunctions {
   private val Prefix = "changelog_"
   private val Adds = Seq("+I", "+U")
@@ -48,7 +48,7 @@ object ChangelogFunctions {
     }))
   }
 
-  /** 1 for a row that adds, -1 for one that takes back. */
+  /** 1 for a row that adds, -1 for a retraction. */
   private def sign(kind: Expression): Expression = CaseWhen(Seq(
     In(kind, Adds.map(Literal(_))) -> Literal(1L), In(kind, Retracts.map(Literal(_))) -> Literal(-1L)),
     Cast(RaiseError(Concat(Seq(Literal("[INVALID_ARGUMENT] A row has the kind "),
@@ -96,7 +96,7 @@ object ChangelogFunctions {
       case _ => false
     }).map(_.toAttribute)
 
-  /** Refuses DISTINCT: a value that was added twice and taken back once is still there. */
+  /** Refuses DISTINCT: a value that was added twice and retracted once is still there. */
   def check(plan: LogicalPlan): Unit = plan.collectWithSubqueries { case p => p }.foreach(_.expressions.foreach(_.foreach {
     case a: AggregateExpression if a.isDistinct => a.aggregateFunction match {
       case e: ChangelogExtremum => throw new PaimonException(s"[UNSUPPORTED_FEATURE] ${e.prettyName}(DISTINCT …) is not " +
@@ -134,8 +134,8 @@ case class NullWithoutRows(rows: Expression, value: Expression) extends Expressi
     copy(rows = newLeft, value = newRight)
 }
 
-/** The least or the greatest value that was added and not taken back. The state of a group has how often each of its
-  * values was added. A value may be taken back first, where rows of a group come from several tasks. */
+/** The least or the greatest value that was added and not retracted. The state of a group counts the additions of each
+  * value. A retraction may come first if the rows of a group come from several tasks. */
 case class ChangelogExtremum(value: Expression, sign: Expression, largest: Boolean,
     override val mutableAggBufferOffset: Int = 0, override val inputAggBufferOffset: Int = 0)
     extends TypedImperativeAggregate[TreeMap[Any, Long]] with BinaryLike[Expression] {

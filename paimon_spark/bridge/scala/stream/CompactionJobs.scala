@@ -22,7 +22,7 @@ object CompactionJobs {
   private[paimonbridge] val JobKey = "job"
   private val watched = new ConcurrentHashMap[String, () => Long]()
 
-  /** Starts the job that the answer of a CALL asks for. */
+  /** Starts the job in the result of a CALL. */
   def start(session: SparkSession, answer: JsonNode): Unit = Option(answer.get("job")).foreach { job =>
     val (name, catalog) = (job.get("name").asText(), job.get("catalog").asText())
     if (Jobs.active(session).exists(_.name == name)) throw new PaimonException(
@@ -48,9 +48,9 @@ object CompactionJobs {
   private val Here = Map("current_catalog" -> "", "current_database" -> None)
 
   private def compact(session: SparkSession, ref: CatalogRef, step: Map[String, Any]): Unit =
-    Stopped.told(Calls.refresh(session, Engine.json("compaction_step", step, ref, idempotent = false)))
+    Stopped.translated(Calls.refresh(session, Engine.json("compaction_step", step, ref, idempotent = false)))
 
-  def newest(key: String): Long = Option(watched.get(key)).fold(0L)(w => Stopped.told(w()))
+  def newest(key: String): Long = Option(watched.get(key)).fold(0L)(w => Stopped.translated(w()))
   def forget(key: String): Unit = watched.remove(key)
 }
 

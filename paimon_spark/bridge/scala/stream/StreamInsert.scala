@@ -22,7 +22,7 @@ import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.util.{ShutdownHookManager, Utils}
 
-/** The keys of Flink's SQL client that streaming statements obey. */
+/** The keys of Flink's SQL client that apply to streaming statements. */
 object ClientKeys {
   val Mode = "execution.runtime-mode"
   val Interval = "execution.checkpointing.interval"
@@ -131,14 +131,14 @@ object Jobs {
   def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit =
     started.put(query.id, (place, table))
 
-  /** Ends the jobs before Spark. */
+  /** Ends the jobs before Spark stops. */
   private lazy val stopAtExit: Unit =
     ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10)(() => stopAll())
 
   /** Ends all jobs after their batches, unless these take long. */
   def stopAll(): Unit = synchronized { SparkSession.getDefaultSession.toSeq.flatMap(active).foreach(end) }
 
-  /** Ends a query after its batch, so that none is left half written, unless the batch takes long. */
+  /** Ends a query after its batch, so that no batch is interrupted unless it takes long. */
   private def end(query: StreamingQuery): Unit = {
     val until = System.currentTimeMillis() + StopMillis
     def finished: Option[Long] = Option(query.lastProgress).map(_.batchId)

@@ -66,21 +66,21 @@ class PaimonStreamScan(val table: PaimonStreamTable, options: CaseInsensitiveStr
 /** A position in a stream, as the engine writes it. */
 case class PaimonOffset(override val json: String) extends Offset
 
-/** The stream of a table. The engine knows what positions mean; the first one is kept in the checkpoint, because a
+/** The stream of a table. The engine interprets the positions; the first one is kept in the checkpoint, because a
   * query that is restarted in its first batch must begin where it began. */
 class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchStream with SupportsAdmissionControl
     with SupportsTriggerAvailableNow {
-  /** The last snapshot of a query that reads only what there is when it starts. */
+  /** The last snapshot of a query that reads only what exists at its start. */
   private var last: Option[Long] = None
   private var lastBatch: Long = System.nanoTime()
-  /** When the engine had no news, and for how many nanoseconds it is not asked again. */
+  /** When the engine had no new snapshot, and the pause before the next request, in nanoseconds. */
   private var (quietSince, quietFor) = (0L, 0L)
 
   private lazy val initial: PaimonOffset = PaimonOffset(StreamStart.kept(checkpoint)(
     ask("stream_initial").get("offset").asText()))
 
   private def ask(method: String, args: (String, Any)*): JsonNode =
-    Stopped.told(Engine.json(method, request ++ args, scan.table.catalog))
+    Stopped.translated(Engine.json(method, request ++ args, scan.table.catalog))
 
   private def request: Map[String, Any] = Map("table" -> scan.table.token, "options" -> scan.given)
 
@@ -109,7 +109,7 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 
   override def latestOffset(): Offset = latestOffset(initial, ReadLimit.allAvailable())
 
-  /** Any limit but `allAvailable`, which the trigger `Once` asks for: the engine knows the options. */
+  /** Any limit but `allAvailable`, which the trigger `Once` requires: the engine applies the options. */
   override def getDefaultReadLimit: ReadLimit = ReadLimit.maxRows(Long.MaxValue)
 
   override def commit(end: Offset): Unit = ask("stream_commit", "end" -> end.json())
@@ -117,7 +117,7 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 
   /** The rows of a micro-batch; some that do not match the filters may be left out. */
   def rows(columns: Seq[String], filters: Seq[Predicate], start: Offset, end: Offset): Dataset[_] =
-    Stopped.told(Engine.jvmObject("stream_frame", request ++ Map("columns" -> columns, "start" -> start.json(),
+    Stopped.translated(Engine.jvmObject("stream_frame", request ++ Map("columns" -> columns, "start" -> start.json(),
       "end" -> end.json(), "predicate" -> Predicates.all(filters)), scan.table.catalog, Nil))
       .asInstanceOf[Dataset[_]]
 
@@ -127,7 +127,7 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 }
 
 object PaimonStream {
-  /** Whether the query of this thread had no rows at its last look, and looks again at once: then it can sleep. */
+  /** Whether the query of this thread had no rows in its last poll, and polls again at once: then it can sleep. */
   private def isIdle: Boolean = {
     val session = SparkSession.active.asInstanceOf[ClassicSession]
     val id = Option(session.sparkContext.getLocalProperty(StreamBatch.QueryKey))
@@ -135,7 +135,7 @@ object PaimonStream {
       .exists(q => !q.status.isDataAvailable && q.trigger == Trigger.ProcessingTime(0L))
   }
 
-  /** Spark asks for news every 10 ms if the trigger names no interval: pauses in nanoseconds, each twice the last. */
+  /** Spark polls every 10 ms if the trigger has no interval: pauses in nanoseconds, each twice the last. */
   private val ShortestPause = 20L * 1000000
   private val LongestPause = 500L * 1000000
 }

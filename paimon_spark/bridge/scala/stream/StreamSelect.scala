@@ -15,8 +15,8 @@ import org.apache.spark.sql.streaming.{OutputMode, Trigger}
 import org.apache.spark.sql.types.{StringType, StructType}
 
 /** A query in streaming mode: the changes of its result, one row each, from the result at the start until it is
-  * interrupted, or has shown so many rows, or for so long. A query of tables is answered anew at each of their
-  * snapshots; one of an unbounded source is a streaming query. */
+  * interrupted, or has shown so many rows, or for so long. A query of tables is run again at each of their snapshots;
+  * one of an unbounded source is a streaming query. */
 case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends LeafRunnableCommand {
   /** No columns in `spark-sql`, which gets the changes, and their header, as lines. */
   override val output: Seq[Attribute] = if (ShownChanges.isLive) Nil else DataTypesBridge.attributes(
@@ -86,7 +86,7 @@ object StreamSelect {
   def tables(plan: LogicalPlan): Seq[PaimonTable] =
     plan.collectWithSubqueries { case r: DataSourceV2Relation => r.table }.collect { case t: PaimonTable => t }
 
-  /** What tells one state of the tables of a query from the next. */
+  /** The identity of the state of the tables of a query. */
   def versions(plan: LogicalPlan): Seq[String] = tables(plan).map { t =>
     Engine.json("latest_snapshot", Map("table" -> t.token), t.catalog).get("snapshot").asText()
   }

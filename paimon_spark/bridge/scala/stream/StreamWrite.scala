@@ -36,7 +36,7 @@ class PaimonStreamingWrite(val table: PaimonTable, given: CaseInsensitiveStringM
 object StreamOptions {
   private val OfQuery = Set("checkpointlocation", "queryname", "path")
 
-  /** The options of a reader or writer without those that Spark itself obeys. */
+  /** The options of a reader or writer without those of Spark itself. */
   def ofTable(options: Map[String, String]): Map[String, String] =
     options.filterNot { case (k, _) => OfQuery(k.toLowerCase) }
 }
@@ -79,7 +79,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
   override def nodeName: String = "PaimonStreamWrite"
   override def simpleString(maxFields: Int): String = s"PaimonStreamWrite ${write.table.name}"
 
-  override protected def run(): Seq[InternalRow] = Stopped.told({
+  override protected def run(): Seq[InternalRow] = Stopped.translated({
     val batch = StreamBatch.current(owner)
     checkNulls()
     if (MergedSchemas.wanted(owner, write.options, write.table.properties.asScala.toMap)) MergedSchemas.merge(
@@ -91,7 +91,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     Nil
   })
 
-  /** Refuses aggregates that are NULL for a group without rows, in columns that take no NULL. */
+  /** Rejects aggregates that are NULL for a group without rows, in columns that take no NULL. */
   private def checkNulls(): Unit = {
     val refused = write.table.schema.filterNot(_.nullable).map(_.name).filter(n => emptied.exists(conf.resolver(_, n)))
     if (refused.nonEmpty) {
@@ -127,9 +127,9 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
   override protected def withNewChildInternal(newChild: SparkPlan): PaimonStreamExec = copy(child = newChild)
 }
 
-/** A request that was cancelled because its query was stopped: Spark takes only an interruption for the end of it. */
+/** A request that was cancelled because its query was stopped: Spark recognizes only an interruption as a stop. */
 object Stopped {
-  def told[T](request: => T): T =
+  def translated[T](request: => T): T =
     try request
     catch {
       case e: Throwable if Errors.chain(e).exists { case p: PaimonException => p.code == Cancelled; case _ => false } =>
@@ -140,6 +140,6 @@ object Stopped {
 }
 
 object PaimonStreamExec {
-  /** Columns that tell what each row of a stream of changes is. */
+  /** Columns with the kind of each row of a stream of changes. */
   val Kinds: Seq[String] = Seq("rowkind", "_row_kind")
 }

@@ -21,7 +21,7 @@ private class Listed(val catalog: String, val schema: String, val name: String, 
 }
 
 /**
- * The contents of a session's catalogs, as JDBC's DatabaseMetaData asks for them. Patterns have `%` and `_`; null or an
+ * The contents of a session's catalogs for JDBC's DatabaseMetaData. Patterns have `%` and `_`; null or an
  * empty one matches all names. No catalog, or an empty one, is the current catalog.
  */
 private class Listing(spark: SparkSession) extends Logging {

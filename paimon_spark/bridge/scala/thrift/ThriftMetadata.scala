@@ -17,8 +17,8 @@ import org.apache.spark.sql.hive.thriftserver.{HiveThriftServer2, SparkSQLSessio
 import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager
 
 /**
- * Lets the Thrift server answer JDBC's metadata requests from all catalogs of a session. Spark's own operations know the
- * session catalog only. The operations of a running server are replaced when its first session is built.
+ * Makes the Thrift server answer JDBC's metadata requests from all catalogs of a session. Spark's own operations cover
+ * the session catalog only. The operations of a running server are replaced when its first session is built.
  */
 object ThriftMetadata extends Logging {
   /** Installs the operations if this process is a Thrift server that has none. */

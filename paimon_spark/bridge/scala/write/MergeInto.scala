@@ -46,7 +46,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case _ => "DELETE"
   }
 
-  /** Whether every key column gets itself, or what it is equal to by ON. */
+  /** Whether every key column is assigned itself, or what it equals by ON. */
   private def keepsKey(assignments: Seq[Assignment]): Boolean = {
     val equal = ConjunctiveParts(on).collect {
       case EqualTo(l, r) => Seq(l -> r, r -> l)
@@ -67,17 +67,17 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case other => other
   }
 
-  /** Several source rows for one target row would make the result a matter of chance, but for a plain DELETE. */
+  /** Several source rows for one target row would make the result ambiguous, except for a plain DELETE. */
   private val checked: Boolean = matched match {
     case Seq() => false
     case Seq(DeleteAction(None)) => false
     case _ => true
   }
 
-  /** Runs with settings of its own. A session of its own would have Python workers of its own, which stay. */
+  /** Runs `body` with changed settings. A separate session would start Python workers that are never reused. */
   override protected def execute(session: ClassicSession): Unit = {
     val own = session.sessionState.conf.clone()
-    // A skew join would repeat target rows in several tasks, where nobody sees that they match more than once.
+    // A skew join would repeat target rows in several tasks, which hides that they match more than once.
     own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
     SQLConf.withExistingConf(own) {
       write(session, if (onlyInserts) insertsOnly else merged)
@@ -109,7 +109,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
       notMatchedBySource.map(And(here, Not(there)) -> _))
   }
 
-  /** Target rows that ON may accept by what it says of the target alone; all of them where those left over count too. */
+  /** Target rows that satisfy the conditions of ON over the target alone; all rows if unmatched rows count too. */
   private def candidates: LogicalPlan = {
     val own = if (notMatchedBySource.nonEmpty) Nil else ConjunctiveParts(on).filter(c =>
       c.references.nonEmpty && c.references.subsetOf(AttributeSet(columns)) && c.deterministic)
@@ -123,7 +123,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case (false, false) => Inner
   }
 
-  /** Give every row the first clause that applies to it, and drop the rows that none applies to. */
+  /** Assigns to every row the first clause that applies to it, and drops the rows that no clause applies to. */
   private def chosen(child: LogicalPlan, clauses: Seq[(Expression, MergeAction)]): LogicalPlan = {
     val branches = clauses.zipWithIndex.map { case ((where, action), i) =>
       action.condition.fold(where)(And(where, _)) -> Literal(i)

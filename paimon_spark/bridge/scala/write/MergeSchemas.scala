@@ -87,7 +87,7 @@ object MergedSchemas {
   private val Key = "write.merge-schema"
   private val OfSession = "spark.paimon."
 
-  /** Whether a statement, its session or the table may ask for new columns; the engine knows which of them counts. */
+  /** Whether a statement, its session or the table may enable new columns; the engine applies their precedence. */
   def wanted(session: SparkSession, options: Map[String, String], stored: => Map[String, String]): Boolean =
     options.collectFirst { case (k, v) if k.equalsIgnoreCase(Key) => v } match {
       case Some(given) => isTrue(given)
@@ -104,7 +104,7 @@ object MergedSchemas {
     case _ => None
   }
 
-  /** Adds to a table what rows have in addition, as the options say. */
+  /** Adds the new columns of the rows to a table, by the options. */
   def merge(table: PaimonTable, options: Map[String, String], rows: StructType): Unit =
     Engine.json("merge_schema", Map("table" -> table.token, "options" -> options,
       "schema" -> Json.parse(rows.asNullable.json)), table.catalog, idempotent = false)

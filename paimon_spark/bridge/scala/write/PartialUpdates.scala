@@ -15,9 +15,9 @@ case class SequenceGroup(sequence: Seq[String], columns: Seq[String], removes: B
 /** Checks the rows that UPDATE and DELETE write into a table with the partial-update engine.
   *
   * The engine merges a written row into the stored one: a null does not replace a value, and a row that is older than a
-  * sequence group, or has no sequence, does not change the group. Where the statement would have another result than it
-  * says, the job fails, and the statement rewrites files instead. Rows of MERGE are merged like those of INSERT: a null
-  * leaves the stored value as it is.
+  * sequence group, or has no sequence, does not change the group. Where merging would give another result than the
+  * statement, the job fails, and the statement rewrites files instead. Rows of MERGE are merged like those of INSERT: a
+  * null leaves the stored value as it is.
   */
 class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
   private val grouped = groups.flatMap(g => g.sequence ++ g.columns).toSet
@@ -73,7 +73,7 @@ class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
 object PartialUpdates {
   private val Refused = "cannot be changed by merging"
 
-  /** Whether a job failed because merging would store a row otherwise than the statement says. */
+  /** Whether a job failed because merging would store another row than that of the statement. */
   def refused(error: PaimonException): Boolean =
     error.code == "UNSUPPORTED_FEATURE" && Option(error.getMessage).exists(_.contains(Refused))
 

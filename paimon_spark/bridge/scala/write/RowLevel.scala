@@ -15,7 +15,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Strategy}
 import org.apache.spark.sql.types._
 
-/** DELETE, UPDATE and MERGE INTO on tables of ours become one command each, once they are fully analysed. */
+/** DELETE, UPDATE and MERGE INTO on Paimon tables become one command each, once they are fully analysed. */
 object RowLevelRule extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case d: DeleteFromTable if d.resolved =>
@@ -45,7 +45,7 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
   val columns: Seq[AttributeReference] =
     relation.output.zip(selected).take(own).map { case (a, n) => a.withExprId(n.exprId) }
 
-  /** The table's rows, with their places after the columns if they are wanted. */
+  /** The table's rows, with their positions after the columns if requested. */
   def rows(placed: Boolean): LogicalPlan = {
     val whole = if (placed) relation.withMetadataColumns() else relation
     if (selected eq relation.output) whole else Project(selected.take(own) ++ whole.output.drop(own), whole)
@@ -100,7 +100,7 @@ case class PaimonRowCommand(statement: RowStatement) extends LeafRunnableCommand
   }
 }
 
-/** What a clause does to a row: the new values, the row kind, and whether the row is in the table already. */
+/** The effect of a clause on a row: the new values, the row kind, and whether the row is in the table already. */
 case class RowChange(values: Seq[Expression], kind: Byte, present: Boolean)
 
 object RowChange {
@@ -110,10 +110,10 @@ object RowChange {
   val KindColumn = "_row_kind_"
 }
 
-/** One statement on one table. Tables with a primary key get rows with kinds; other tables get the places of the rows,
-  * and so do statements that only delete, if the table marks the rows that they delete, and those that rewrite files.
+/** One statement on one table. Tables with a primary key get rows with kinds; other tables get the positions of the
+  * rows, and so do statements that only delete, if they write deletion vectors, and those that rewrite files.
   *
-  * @param forced whether files are rewritten although the merge engine could do what most such statements say */
+  * @param forced whether files are rewritten although the merge engine can execute most such statements */
 abstract class RowStatement(val target: Target, operation: String, forced: Boolean) {
   protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
   protected val columns: Seq[Attribute] = target.columns
@@ -137,11 +137,12 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   protected lazy val rows: LogicalPlan = target.rows(placed)
   private def place(name: String): Attribute = rows.output.drop(columns.size).find(_.name == name).get
 
-  /** Refuses what cannot be run; called once, when the statement is analysed. */
+  /** Rejects unsupported statements; called once, when the statement is analysed. */
   def validate(): Unit = ()
 
-  /** Runs the statement. It runs again, and rewrites files, if merging would store a row otherwise than it says; and if
-    * another commit changed what it rewrote: whole key ranges, in which few of the changes concern its rows. */
+  /** Runs the statement. It runs again, and rewrites files, if merging would store another row than that of the
+    * statement, or if another commit changed what it rewrote: whole key ranges, in which few of the changes concern its
+    * rows. */
   def run(session: ClassicSession): Unit = run(session, RowStatement.Attempts)
 
   private def run(session: ClassicSession, left: Int): Unit =
@@ -153,7 +154,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   protected def execute(session: ClassicSession): Unit
 
-  /** The statement as it was understood, for EXPLAIN. */
+  /** The analysed statement, for EXPLAIN. */
   protected def description: String
   override def toString: String = if (rewrites) s"$description (rewrites the files of these rows)" else description
 
@@ -164,7 +165,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
     case a: AttributeReference => a.withQualifier(a.qualifier.takeRight(1))
   }.sql
 
-  /** The columns that get another value, with it. */
+  /** The columns that get another value, with that value. */
   protected def sets(assignments: Seq[Assignment]): String =
     columns.zip(Target.values(assignments)).collect { case (a, v) if !v.semanticEquals(a) => s"${a.name} = ${text(v)}" }
       .mkString(", ")
@@ -197,7 +198,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
     s"[INVALID_ARGUMENT] $operation cannot change the primary key (${table.primaryKeys.mkString(", ")}) of table " +
       s"${table.name}. Leave the key as it is, or delete the row and insert it under the new key.", "INVALID_ARGUMENT")
 
-  /** The rows to write: `choice` tells which clause a row fell under; with one clause there is nothing to choose. */
+  /** The rows to write: `choice` is the clause that applies to a row; with one clause there is none. */
   protected def changes(clauses: Seq[Seq[RowChange]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
     val width = clauses.map(_.size).max
     val projections = (0 until width).map(i => project(clauses.map(_.lift(i)), choice))
@@ -250,7 +251,7 @@ class DeleteRows(target: Target, condition: Expression, forced: Boolean = false)
     case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
   }
 
-  /** The condition as a filter over partitions, where it is one: then no row has to be read. */
+  /** The condition as a filter over partitions, if it is one: then no row has to be read. */
   private def wholePartitions(session: ClassicSession): Option[Array[Filtering]] =
     if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
         !condition.references.subsetOf(AttributeSet(columns))) None
@@ -268,7 +269,7 @@ private object ConjunctiveParts extends PredicateHelper {
   def apply(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 }
 
-/** Some table's rows, to simplify a condition over them without planning a scan. */
+/** A table's rows, to simplify a condition over them without planning a scan. */
 case class PlaceholderRelation(output: Seq[Attribute]) extends LeafNode {
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1L << 30)
 }

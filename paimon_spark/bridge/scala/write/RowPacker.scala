@@ -152,7 +152,7 @@ private final class Bytes8(vector: BaseFixedWidthVector) extends FixedColumn(vec
     Platform.putLong(null, data + 8L * at, row.getLong(ordinal))
 }
 
-/** A row has the digits of such a decimal as a long. */
+/** A row stores the digits of such a decimal as a long. */
 private final class CompactDecimal(vector: DecimalVector) extends FixedColumn(vector) {
   override protected def put(row: UnsafeRow, ordinal: Int, at: Int): Unit = {
     val digits = row.getLong(ordinal)

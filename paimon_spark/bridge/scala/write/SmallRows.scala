@@ -12,12 +12,12 @@ import org.apache.spark.sql.types._
 
 /** The rows of a query that are so few that the engine writes them itself, without a job of Python workers. */
 object SmallRows {
-  /** Maximum size of the rows in Spark's row format: they travel to the engine as text. */
+  /** Maximum size of the rows in Spark's row format: they are sent to the engine as text. */
   private val Bytes = 128L << 10
-  /** Maximum size of what a query may read to find so few rows. */
+  /** Maximum size of the input of a query for so few rows. */
   private val Source = 1L << 20
 
-  /** The answer for a query that has to run first. */
+  /** The result for a query that has to run first. */
   private val Unknown = Array.emptyByteArray
 
   /** The rows as an Arrow stream, or null if there are more than `rows`, or there may be many to read for them. Rows of

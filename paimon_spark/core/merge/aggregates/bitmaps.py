@@ -21,16 +21,16 @@ Union = Callable[[Sequence[bytes]], bytes]
 """Return the union of several serialized values, which are in merge order."""
 
 _MALFORMED = (ValueError, LookupError, RuntimeError, struct.error)
-"""What the libraries raise for malformed values."""
+"""The exceptions of the libraries for malformed values."""
 
 
 class SerializedUnion:
-    """Merges serialized values. Nulls do not count, and a value without others stays byte by byte as it is.
+    """Merges serialized values. Nulls are ignored, and a single value stays unchanged byte by byte.
 
     Args:
         field: the column.
-        what: what its values are, for error messages.
-        union: the union of values of one key; raises one of `_MALFORMED` if one is not sound.
+        what: the kind of its values, for error messages.
+        union: returns the union of values of one key; raises one of `_MALFORMED` if a value is malformed.
     """
 
     def __init__(self, field: DataField, what: str, union: Union) -> None:

@@ -53,7 +53,7 @@ class Elements:
 
     @cached_property
     def retracted(self) -> Mask:
-        """Return which elements are taken back."""
+        """Return which elements are retracted."""
         return self.inputs.retracted[self.owner]
 
     @cached_property

@@ -24,7 +24,7 @@ class Inputs:
         column: the column in row order.
         positions: the position of each input in `column`.
         starts: where each key begins in `positions`; every key has an input.
-        retract: which inputs are taken back (``-U`` and ``-D``); None if there are none.
+        retract: which inputs are retracts (``-U`` and ``-D``); None if there are none.
         late: which inputs are older than the accumulated value; None if there are none.
         preset: which inputs are the value that a deleted or retracted row left behind; None if there are none. Only
             the first input of a key can be.

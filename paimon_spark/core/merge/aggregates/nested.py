@@ -29,7 +29,7 @@ from paimon_spark.spec.types import ArrayType, DataField, RowType
 
 
 class _NestedTable(ABC):
-    """What the functions share: the rows of the inputs that count, their nested keys, and the result as a column."""
+    """Base of the functions: the rows of the inputs that count, their nested keys, and the result as a column."""
 
     def __init__(self, field: DataField, options: AggregateOptions) -> None:
         if not isinstance(field.type, ArrayType) or not isinstance(field.type.element, RowType):

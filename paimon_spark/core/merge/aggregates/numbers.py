@@ -27,7 +27,7 @@ Numbers = npt.NDArray[Any]
 
 
 class _Arithmetic:
-    """What sum and product share: the column's numbers, their limits, and the result as a column."""
+    """Base of sum and product: the column's numbers, their limits, and the result as a column."""
 
     def __init__(self, field: DataField) -> None:
         if not isinstance(field.type, AtomicType):

@@ -86,7 +86,7 @@ class Extreme:
         return inputs.first_where(codes == extreme[inputs.keys])
 
     def _comparison(self, values: pa.Array) -> Callable[[I64, I64], Mask]:
-        """Return a function that tells which of the values at some indexes are beyond those at others."""
+        """Return a function that returns which of the values at some indexes are beyond those at others."""
         if pa.types.is_string(values.type) or pa.types.is_large_string(values.type) or pa.types.is_binary(values.type):
             beyond = pc.greater if self._largest else pc.less
             return lambda a, b: np.asarray(beyond(values.take(pa.array(a)), values.take(pa.array(b))))

@@ -1,4 +1,4 @@
-"""The aggregate functions by name: which types they take, whether they take retracts, and how they are built."""
+"""The aggregate functions by name: supported types, support of retracts, and construction."""
 
 from __future__ import annotations
 

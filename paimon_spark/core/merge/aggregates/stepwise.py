@@ -1,4 +1,4 @@
-"""Aggregate functions that treat some keys apart: as they are, or input after input."""
+"""Helpers of aggregate functions with special cases: keys that are unchanged, or merged input after input."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def first_input(inputs: Inputs) -> pa.Array:
 
 
 def one_after_another(inputs: Inputs, function: Values) -> pa.Array:
-    """Return what `function` makes of the inputs one after another: each time of the value so far and one input.
+    """Return the result of applying `function` to the inputs one after another: to the value so far and the next input.
 
     The first inputs of all keys are merged at once, then the second ones, and so on.
     """

@@ -61,7 +61,7 @@ class PartialUpdate:
         """Return the merged rows in key order.
 
         Raises:
-            UnsupportedError: a retract, and no option says what it does.
+            UnsupportedError: a retract, and no option defines its effect.
             PaimonError: a NOT NULL column becomes null.
         """
         several, merging = groups.several()
@@ -226,7 +226,7 @@ class _History:
     def _aggregated(self, name: str, function: Aggregate, takes_part: Mask, late: Mask, removed: Mask) -> Merged:
         """Return a column of a group that has an aggregate function.
 
-        A retract that the merged row begins with first sets the column's value and is then taken back.
+        A retract that the merged row begins with first sets the column's value and is then retracted.
         """
         counts = takes_part | self._initial
         retract = self._retract & takes_part & ~removed

@@ -326,7 +326,7 @@ def test_a_lost_answer_never_commits_twice(landed: bool) -> None:
 def test_an_outcome_that_stays_unknown_deletes_nothing() -> None:
     table = samples.table({"commit.max-retries": "2"})
     io = _LosesAnswers(table.file_io, landed=False, failures=99)  # type: ignore[arg-type]
-    with pytest.raises(OutcomeUnknownError, match="did not say"):
+    with pytest.raises(OutcomeUnknownError, match="did not report"):
         committer(dataclasses.replace(table, file_io=io)).commit([samples.message(samples.file())])  # type: ignore[arg-type]
     assert len(metadata_files(table)) == 9
 
@@ -432,7 +432,7 @@ class _LosesSight:
 def test_an_outage_after_a_lost_answer_is_no_failed_commit() -> None:
     table = samples.table({"commit.max-retries": "3"})
     lasting = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 99))  # type: ignore[arg-type]
-    with pytest.raises(OutcomeUnknownError, match="did not say"):
+    with pytest.raises(OutcomeUnknownError, match="did not report"):
         committer(lasting).commit([samples.message(samples.file())])
     assert len(live(table)) == 1
     short = dataclasses.replace(table, file_io=_LosesSight(table.file_io, 2))  # type: ignore[arg-type]
@@ -467,7 +467,7 @@ def test_a_store_failing_after_the_create_is_no_failed_commit() -> None:
     assert len(live(table)) == 1
     table = samples.table({"commit.max-retries": "2"})
     lasting = dataclasses.replace(table, file_io=_LooksAway(table.file_io, 99))  # type: ignore[arg-type]
-    with pytest.raises(OutcomeUnknownError, match="did not say"):
+    with pytest.raises(OutcomeUnknownError, match="did not report"):
         committer(lasting).commit([samples.message(samples.file())])
     assert len(live(table)) == 1
     assert metadata_files(table) == referenced(table)
@@ -485,7 +485,7 @@ def test_a_commit_that_may_have_expired_is_not_made_twice() -> None:
             table.file_io.delete(table.paths.snapshot(expired))
 
     mine = FileStoreCommit(dataclasses.replace(table, file_io=io), sleep=meanwhile)  # type: ignore[arg-type]
-    with pytest.raises(OutcomeUnknownError, match="did not say"):
+    with pytest.raises(OutcomeUnknownError, match="did not report"):
         mine.commit([samples.message(samples.file())])
     assert len(live(table)) == 4
 

@@ -64,7 +64,7 @@ def test_misses_name_what_there_is(table: Table) -> None:
         found(samples.table(), timestamp_millis=5)
 
 
-def test_time(table: Table) -> None:
+def test_a_time_selects_the_newest_snapshot_before_it(table: Table) -> None:
     assert found(table, timestamp_millis=NOON + 2999) == 2
 
 

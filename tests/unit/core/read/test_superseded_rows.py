@@ -1,4 +1,4 @@
-"""Dead rows: what a reader that knows nothing of merging has to leave out, over random histories of all kinds of tables."""
+"""Superseded rows, which a reader without merging has to leave out, over random histories of all kinds of tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often rows are written to the local disk while they wait: as often as the logarithm of the number of runs says."""
+"""How often rows are written to the local disk while they wait: at most the logarithm of the number of runs."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from types import ModuleType
 
 
 class _Absent:
-    """Finds nothing of one package, before anybody else is asked."""
+    """Hides one package from all other finders."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name.partition(".")[0] == "botocore":
