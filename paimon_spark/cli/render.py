@@ -42,7 +42,7 @@ HELD = 10_000
 #: A single row wider than this is printed vertically.
 WIDE = 120
 _CHANGES = "op\t"
-"""The beginning of the header of a query in streaming mode; the lines after it are changes, which are printed at once."""
+"""The start of the header of a query in streaming mode. The lines after it are changes, printed at once."""
 _CHANGE = re.compile(r"(\+I|-U|\+U|-D)\t")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?%?|NULL")
 
