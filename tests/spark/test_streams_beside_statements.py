@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 import paimon_spark
 from paimon_spark.testing.invariants import leaked, violations
 
-BATCHES, ROWS, ROUNDS = 8, 20, 4
+BATCHES, ROWS, ROUNDS = 6, 20, 3
 FREQUENT = 10
 """Ids below this are in each batch; all other ids of the stream are in one."""
 KEYED = "'primary-key'='id', 'bucket'='2', 'changelog-producer'='lookup', 'num-sorted-run.compaction-trigger'='3'"
@@ -74,7 +74,7 @@ class Statements:
             )
 
     def _maintain(self) -> None:
-        while not self.maintained.is_set():
+        while not self.maintained.wait(0.3):
             try:
                 self._spark.sql("CALL sys.compact('t')")
             except PySparkException as e:
@@ -91,8 +91,10 @@ class Statements:
         self.snapshots |= {r[0]: (r[1], r[2], r[3]) for r in rows.collect()}
 
 
-@pytest.fixture
-def table(spark: SparkSession, warehouse: Path) -> Iterator[paimon_spark.api.table.TableHandle]:
+@pytest.fixture(params=["false", pytest.param("true", marks=pytest.mark.slow)], ids=["rows", "vectors"])
+def table(
+    spark: SparkSession, warehouse: Path, request: pytest.FixtureRequest
+) -> Iterator[paimon_spark.api.table.TableHandle]:
     """A table with the rows that statements change, and one with a commit for each batch."""
     database = spark.catalog.currentDatabase()
     catalog = paimon_spark.connect(warehouse)
@@ -100,7 +102,9 @@ def table(spark: SparkSession, warehouse: Path) -> Iterator[paimon_spark.api.tab
     source = catalog.create_table(f"{database}.s", schema, options={"write-only": "true"})
     for n in range(BATCHES):
         source.append(pa.table(batch_of(n), schema=schema))
-    spark.sql(f"CREATE TABLE t (id BIGINT NOT NULL, v BIGINT) TBLPROPERTIES ({KEYED})")
+    spark.sql(
+        f"CREATE TABLE t (id BIGINT NOT NULL, v BIGINT) TBLPROPERTIES ({KEYED}, 'deletion-vectors.enabled'='{request.param}')"
+    )
     spark.sql("INSERT INTO t SELECT id, id % 10 FROM range(1000, 1050) UNION ALL SELECT id, 0 FROM range(2000, 2020)")
     return catalog.table(f"{database}.t")
 
