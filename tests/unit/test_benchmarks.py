@@ -147,3 +147,17 @@ def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
     assert found["failures"] == []
     assert set(found["costs"]) == {"paimon-spark", "parquet"}
     assert (tmp_path / "out" / "writes.svg").exists()
+
+
+@pytest.mark.slow
+def test_a_short_stream_tells_what_its_batches_took(tmp_path: Path) -> None:
+    options = ["--batches", "4", "--every", "2", "--rows", "50", "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "benchmarks.long_stream", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    first, last = json.loads((tmp_path / "long_stream.json").read_text())["measured"]
+    assert first["batches"] >= 2
+    assert last["batches"] >= 4
+    assert last["cpu"] > 0
+    assert all(last["resident"][role] > 0 for role in ("jvm", "engine", "workers"))
+    assert last["files"]["data"] >= last["files"]["snapshot"] - 2 > 0

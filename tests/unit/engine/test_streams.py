@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
@@ -38,6 +39,7 @@ from paimon_spark.errors import (
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.small_tables import option_keys
 
@@ -129,6 +131,22 @@ def test_a_batch_ends_at_its_limit(limit: dict[str, str], sizes: list[int]) -> N
         assert [len(b) for b in found] == sizes
         assert sorted(itertools.chain(*found)) == [(n, n) for n in range(5)]
         assert (end.snapshot_id, end.index, end.scan_snapshot) == (6, -1, False)
+
+
+def test_a_backlog_is_read_as_far_as_a_batch_goes() -> None:
+    table = new_table(COLUMNS, options={"write-only": "true"})
+    for n in range(30):
+        write(table, (n, n))
+    clear_cache()
+    recorder = Recorder()
+    source = StreamSource(replace(table.with_options({FILES: "2"}), file_io=FaultFileIO(table.file_io, recorder)))
+    start = StreamOffset(snapshot_id=1)
+    end = source.next_offset(start, limited=True, newest=30)
+    assert end is not None
+    assert (end.snapshot_id, sum(len(s.files) for s in source.read(start, end).changes)) == (3, 2)
+    opened = {path for operation, path in recorder.log if operation in ("read", "read_range", "open_input")}
+    assert sum("/snapshot/snapshot-" in path for path in opened) <= 4
+    assert 0 < sum("/manifest/" in path for path in opened) <= 6  # a list and its manifest for each snapshot
 
 
 def test_a_batch_waits_for_its_rows_but_not_for_ever() -> None:
