@@ -80,7 +80,12 @@ def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan
     tags, consumers = tuple(RefStore.of(table).tag_names()), plan_clear(table)
     latest = table.snapshots.latest()
     commits = _commits(table, latest)
-    actions = [*dropped.actions, *consumers.actions, *_deletions(LoadRecords.of(table).files()), *_references(table, latest, commits)]
+    actions = [
+        *dropped.actions,
+        *consumers.actions,
+        *_deletions(LoadRecords.of(table).files()),
+        *_references(table, latest, commits),
+    ]
     kept = _kept(table, latest, replaced=commits > 0)
     listing = list_files(table, runner, clock_millis)
     files = sorted((f for f in listing.files if f.path.rpartition("/")[2] not in kept), key=lambda f: f.path)
