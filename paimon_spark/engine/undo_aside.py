@@ -34,7 +34,8 @@ def removed_snapshot(table: Table, record: TrashRecord, snapshot_id: int, data: 
 
 def put_back(table: Table, record: TrashRecord) -> bool:
     """Put back the commits that an interrupted undo of a purge has left aside; return whether there were any."""
-    return any([_returned(table, record, aside) for aside in asides(table, record.run)])
+    commits = [aside for aside in asides(table, record.run) if _returned(table, record, aside)]
+    return bool(commits)
 
 
 def _returned(table: Table, record: TrashRecord, aside: str) -> bool:
