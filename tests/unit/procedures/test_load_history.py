@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from paimon_spark.core.metadata.branches import on_branch
-from paimon_spark.core.table import Table
-from paimon_spark.engine.compaction.compact_manifest import CompactManifestPlan, plan_compact_manifest
-from paimon_spark.engine.expiry import purge
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
 from paimon_spark.errors import PaimonError
 from paimon_spark.testing.faults import FaultFileIO, Mode, Nth, Recorder
@@ -150,19 +148,34 @@ def test_a_rollback_reads_only_records_that_may_be_newer(lake: Lake) -> None:
     assert len(read) == 2 * 2, "the plan and the rollback read the records of both recent loads"
 
 
-def test_a_purge_of_an_empty_table_keeps_a_load_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+class AtListing:
+    """A schedule without failures; something happens before the nth listing of load records."""
+
+    def __init__(self, n: int, then: Callable[[], object]) -> None:
+        self._left, self._then = n, then
+
+    def choose(self, operation: str, path: str) -> None:
+        if operation == "list" and path.endswith("/copy-into/history"):
+            self._left -= 1
+            if self._left == 0:
+                self._then()
+
+
+def test_a_purge_of_an_empty_table_keeps_a_load_meanwhile(lake: Lake) -> None:
     """Another program loads a file after the purge has found no rows."""
     lake.call("purge_files(table => 't', trash => false)")
-    latest = lake.table.snapshots.latest_id() or 0
+    table, latest = lake.table, lake.table.snapshots.latest_id() or 0
     load(lake, FIRST, latest)
+    other = Lake({"k": "INT"})
+    other.table = table
 
-    def late(table: Table) -> CompactManifestPlan:
-        lake.insert((9,))
-        load(lake, SECOND, latest + 1)
-        return plan_compact_manifest(table)
+    def late() -> None:
+        other.insert((9,))
+        load(other, SECOND, latest + 1)
 
-    monkeypatch.setattr(purge, "plan_compact_manifest", late)
+    lake.table = replace(table, file_io=FaultFileIO(table.file_io, AtListing(3, late)))
     lake.call("purge_files(table => 't', trash => false)")
+    lake.table = table
     assert loaded(lake) == {SECOND}
 
 
