@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -326,6 +327,7 @@ def test_views_and_databases_are_not_overwritten(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"views has the views of a database"):
         spark.sql(f"COPY INTO '{views.parent}' FROM (SELECT 1) FILE_FORMAT = (TYPE = CSV) OVERWRITE = TRUE")
     spark.sql("DROP VIEW v")
+    shutil.rmtree(views.parent)
 
 
 def test_history_of_branches_and_rollbacks(spark: SparkSession, source: Path) -> None:
