@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.maintenance.deletion import WRITE, Action, SafeDeleter
+from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.maintenance.rollback import Target, deletions, find_target, remove_newer
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
@@ -65,7 +65,7 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     target = find_target(table, snapshot_id=snapshot_id, tag=tag)
-    actions = SafeDeleter(table).measure(deletions(table, target.snapshot.id))
+    actions = deletions(table, target.snapshot)
     ended = table.snapshots.rollback_target() is None and table.snapshots.latest_hint() in (None, target.snapshot.id)
     if not actions and not target.expired and ended:
         return RollbackPlan(previous, target)

@@ -7,7 +7,6 @@ so that no reference ever points to a missing file. An interrupted undo is compl
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -33,7 +32,7 @@ from paimon_spark.core.metadata.branches import branch_exists
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
 from paimon_spark.core.metadata_io import create_once, in_parallel, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ConflictError, ErrorKind
+from paimon_spark.engine.undo_aside import impossible, put_back, removed_snapshot
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import MAIN_BRANCH
 
@@ -111,7 +110,7 @@ def plan_undo(table: Table, record: TrashRecord) -> UndoPlan:
     """
     table = replace(table, branch=record.branch)
     if record.state is TrashState.EMPTYING:
-        raise _impossible(record, "its deletion has begun, so files may be missing", "It can only be deleted.")
+        raise impossible(record, "its deletion has begun, so files may be missing", "It can only be deleted.")
     contents = _contents(table, record)
     _check_branches(table, record, contents)
     _check_unused(table, record, contents)
@@ -131,6 +130,8 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
     table, contents = plan.table, plan.contents
     _check_kept(table, plan.record)
     record = mark(table, plan.record, TrashState.UNDOING)
+    if put_back(table, record):
+        _check_nothing_above(table, record, ())
     in_parallel(lambda f: _put_back(table.file_io, record, f), contents.files)
     _restore_snapshots(table, record, contents)
     for changelog in _in_order(contents.changelogs, record):
@@ -187,7 +188,7 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
 
 def _check_branches(table: Table, record: TrashRecord, contents: _Contents) -> None:
     if record.branch != MAIN_BRANCH and not branch_exists(table, record.branch):
-        raise _impossible(
+        raise impossible(
             record,
             f"the branch '{record.branch}' does not exist any more",
             _first(table, record, f"{table.paths.schema_dir}/", "Create the branch again."),
@@ -196,7 +197,7 @@ def _check_branches(table: Table, record: TrashRecord, contents: _Contents) -> N
         return
     for name in contents.branches:
         if branch_exists(table, name):
-            raise _impossible(
+            raise impossible(
                 record,
                 f"a branch '{name}' exists again",
                 f"Rename it first: CALL sys.rename_branch('{table.name}', '{name}', '…').",
@@ -208,7 +209,7 @@ def _check_unused(table: Table, record: TrashRecord, contents: _Contents) -> Non
     for kind, group in (("snapshot", contents.snapshots), ("changelog", contents.changelogs)):
         for number in sorted(group):
             if _differs(table.file_io, group[number]):
-                raise _impossible(
+                raise impossible(
                     record,
                     f"{kind} {number} exists again: the table has been written to since",
                     _later_purge(table, record)
@@ -218,7 +219,7 @@ def _check_unused(table: Table, record: TrashRecord, contents: _Contents) -> Non
     for kind, refs in (("tag", contents.tags), ("consumer", contents.consumers)):
         for name, file in refs.items():
             if _differs(table.file_io, file):
-                raise _impossible(record, f"a {kind} '{name}' exists again", f"Rename or delete the {kind} first.")
+                raise impossible(record, f"a {kind} '{name}' exists again", f"Rename or delete the {kind} first.")
 
 
 def _differs(file_io: FileIO, file: KeptFile) -> bool:
@@ -239,14 +240,14 @@ def _check_snapshots(table: Table, record: TrashRecord, contents: _Contents) -> 
     if record.kind is TrashKind.ROLLBACK:
         _check_newest(table, record, listed)
     elif present and max(restored) > min(present):
-        raise _impossible(
+        raise impossible(
             record,
             f"the table has been rolled back since; its latest snapshot is {max(present)}",
             _first(table, record, table.paths.snapshot(max(restored) + 1), "The run cannot be undone."),
         )
     gap = _gap(restored | present)
     if gap is not None:
-        raise _impossible(
+        raise impossible(
             record,
             f"snapshot {gap}, which is between those that it restores and those of the table, does not exist",
             _first(table, record, table.paths.snapshot(gap), "It was deleted for good, so the run cannot be undone."),
@@ -266,13 +267,13 @@ def _check_newest(table: Table, record: TrashRecord, listed: Sequence[int]) -> N
         return
     newest = max(listed, default=0)
     if target is None or stray or newest > target:
-        raise _impossible(
+        raise impossible(
             record,
             f"the table has been written to since the rollback to snapshot {target}; its latest snapshot is {newest}",
             _later_purge(table, record) or f"To give up these commits, roll back to snapshot {target} first.",
         )
     if newest < target or hint is not None:
-        raise _impossible(
+        raise impossible(
             record,
             f"the table has been rolled back since; its latest snapshot is {table.snapshots.latest_id()}",
             _first(table, record, table.paths.snapshot(target), "Complete the interrupted rollback first."),
@@ -290,7 +291,7 @@ def _check_empty(table: Table, record: TrashRecord, latest: int) -> None:
     for i in above:
         snapshot = table.snapshots.find(i)
         if snapshot is not None and snapshot.total_record_count != 0:
-            raise _impossible(
+            raise impossible(
                 record,
                 f"the table has been written to since: snapshot {i} has rows",
                 f"To give up these rows, roll back to snapshot {above[0]} first."
@@ -299,7 +300,7 @@ def _check_empty(table: Table, record: TrashRecord, latest: int) -> None:
             )
     tags = newer_refs(table, latest).tags
     if tags:
-        raise _impossible(record, f"the tag '{tags[0]}' was created since", "Delete it first.")
+        raise impossible(record, f"the tag '{tags[0]}' was created since", "Delete it first.")
 
 
 def _above(table: Table, latest: int) -> list[int]:
@@ -314,7 +315,7 @@ def _check_files(table: Table, record: TrashRecord, contents: _Contents) -> None
     kept = {f.path: f.kept for f in contents.files}
     missing = missing_files(table, refs, kept)
     if missing:
-        raise _impossible(
+        raise impossible(
             record,
             f"{len(missing)} files that its snapshots and tags need do not exist, among them {missing[0]}",
             _first(table, record, missing[0], "They were deleted for good."),
@@ -361,14 +362,6 @@ def _undo_first(table: Table, other: TrashRecord) -> str:
     return f"Undo the run of {other.procedure} first: CALL sys.undo('{table.name}', '{other.run}')."
 
 
-def _impossible(record: TrashRecord, why: str, what_to_do: str) -> ConflictError:
-    return ConflictError(
-        f"The run '{record.run}' of {record.procedure} cannot be undone: {why}.",
-        hint=what_to_do,
-        kind=ErrorKind.UNDO_IMPOSSIBLE,
-    )
-
-
 # ---- execution
 
 
@@ -376,7 +369,7 @@ def _check_kept(table: Table, record: TrashRecord) -> None:
     """Raise if the run has been deleted since the plan, or its deletion has begun."""
     found = find_run(table, record.run)
     if found is None or found.state is TrashState.EMPTYING:
-        raise _impossible(record, "it has been deleted meanwhile", "It cannot be restored.")
+        raise impossible(record, "it has been deleted meanwhile", "It cannot be restored.")
 
 
 def _bring_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
@@ -390,13 +383,13 @@ def _bring_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
         _check_restored(file_io, record, file)
         return
     if not create_once(file_io, file.path, data):
-        raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
+        raise impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
     file_io.delete(file.kept)
 
 
 def _check_restored(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
     if not file_io.exists(file.path):
-        raise _impossible(record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash.")
+        raise impossible(record, f"{file.kept} has vanished", "Another undo may be running: look at sys.trash.")
 
 
 def _put_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
@@ -408,7 +401,7 @@ def _put_back(file_io: FileIO, record: TrashRecord, file: KeptFile) -> None:
         _check_restored(file_io, record, file)
         return
     if not _same(file_io, file):
-        raise _impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
+        raise impossible(record, f"{file.path} exists again", "Another program writes to the table: stop it first.")
     file_io.delete(file.kept)
 
 
@@ -460,7 +453,7 @@ def _restore_newer(table: Table, record: TrashRecord, contents: _Contents) -> No
             back = TrashRun(table, record, resumed=True)
             for snapshot in reversed(snapshots):
                 back.move(snapshot.path, snapshot.size)
-            raise _impossible(record, "a snapshot was committed meanwhile", "Stop the writers of the table first.")
+            raise impossible(record, "a snapshot was committed meanwhile", "Stop the writers of the table first.")
         _delete_created(table, record, RefKind.SNAPSHOT)
         ids = store.listed_ids()
     store.write_latest_hint(ids[-1])
@@ -480,7 +473,7 @@ def _remove_empty(table: Table, record: TrashRecord, removed: Sequence[int]) -> 
         _check_nothing_above(table, record, removed[position:])
         if store.rollback_target() != latest:
             break
-        if data is None or not _removed(table, record, i, data):
+        if data is None or not removed_snapshot(table, record, i, data):
             continue
         if any(other > i for other in store.listed_ids()):
             create_once(table.file_io, paths.snapshot(i), data)  # a commit was built on it
@@ -488,34 +481,6 @@ def _remove_empty(table: Table, record: TrashRecord, removed: Sequence[int]) -> 
         _check_nothing_above(table, record, ())
     if store.rollback_target() == latest:
         store.end_rollback(latest)
-
-
-def _removed(table: Table, record: TrashRecord, snapshot_id: int, data: bytes) -> bool:
-    """Remove a snapshot file of this content; return False if there is another one, or none.
-
-    The file is moved to the run first and compared there: a commit may complete the rollback and create its own
-    snapshot of this id between a comparison and a deletion. That one goes back.
-    """
-    store, path = table.file_io, table.paths.snapshot(snapshot_id)
-    if read_if_there(store, path) != data:
-        return False
-    aside = f"{TrashPaths(table).run(record.run)}/snapshot-{snapshot_id}-{uuid.uuid4().hex}"
-    try:
-        store.rename(path, aside)
-    except FileNotFoundError:
-        return False
-    found = store.read(aside)
-    if found == data:
-        store.delete(aside)
-        return True
-    if not create_once(store, path, found):
-        raise _impossible(
-            record,
-            f"two snapshots {snapshot_id} were committed meanwhile",
-            f"Stop the writers of the table. {aside} has one of them: run its statement again.",
-        )
-    store.delete(aside)
-    return False
 
 
 def _check_nothing_above(table: Table, record: TrashRecord, removed: Sequence[int]) -> None:
@@ -526,7 +491,7 @@ def _check_nothing_above(table: Table, record: TrashRecord, removed: Sequence[in
         return
     if store.rollback_target() == record.latest:
         store.end_rollback(above[-1])
-    raise _impossible(
+    raise impossible(
         record,
         f"snapshot {above[-1]} was committed meanwhile",
         "Stop the writers of the table. To give up the commit, roll back to the snapshot before it, and undo again.",

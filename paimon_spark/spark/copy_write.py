@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind
 from paimon_spark.spark.copy_formats import READERS, spark_options, told_by_spark
-from paimon_spark.spark.copy_places import directory_of, new_files, reached, refuse_tables
+from paimon_spark.spark.copy_places import directory_of, new_files, reached, refuse_databases, refuse_tables
 from paimon_spark.spark.copy_values import storable
 from paimon_spark.spark.failures import whole_text
 from paimon_spark.spark.job_control import cancel_on_failure
@@ -36,6 +36,7 @@ def write_files(session: SparkSession, statement: CopyTo) -> list[tuple[Any, ...
     """
     directory, store = directory_of(session, statement.path)
     _check_place(store, directory, statement)
+    refuse_databases(session, store, directory, statement.path)
     refuse_tables(store, directory, statement.path)
     options = _options(statement.format)
     counted = Observation()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -305,9 +306,28 @@ def test_tables_are_not_overwritten(spark: SparkSession) -> None:
     for directory in (place, place.parent, place / "below", place / "bucket-0"):
         with pytest.raises(Exception, match=r"t is a Paimon table|exists"):
             spark.sql(f"COPY INTO '{directory}' FROM t FILE_FORMAT = (TYPE = CSV)")
-        with pytest.raises(Exception, match=r"cannot be written: .*t is a Paimon table"):
+        with pytest.raises(Exception, match=r"cannot be written: .*(t is a Paimon table|is a database of)"):
             spark.sql(f"COPY INTO '{directory}' FROM t FILE_FORMAT = (TYPE = CSV) OVERWRITE = TRUE")
     assert rows(spark, "SELECT * FROM t") == [(1,)]
+
+
+def test_views_and_databases_are_not_overwritten(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    database = Path(spark.sql("SELECT __paimon_file_path FROM t").first()[0]).parents[2]  # type: ignore[index]
+    spark.sql("CREATE VIEW v AS SELECT 1 AS one")
+    spark.sql("DROP TABLE t")
+    for directory in (database, database.parent, database / ".views", database / ".views" / "v.json"):
+        with pytest.raises(Exception, match=r"cannot be written: .*(database of the|warehouse of|views)|is a file"):
+            spark.sql(f"COPY INTO '{directory}' FROM (SELECT 1) FILE_FORMAT = (TYPE = CSV) OVERWRITE = TRUE")
+    assert rows(spark, "SELECT * FROM v") == [(1,)]
+    views = database / "below" / ".views"
+    views.mkdir(parents=True)
+    (views / "w.json").write_text("{}")
+    with pytest.raises(Exception, match=r"views has the views of a database"):
+        spark.sql(f"COPY INTO '{views.parent}' FROM (SELECT 1) FILE_FORMAT = (TYPE = CSV) OVERWRITE = TRUE")
+    spark.sql("DROP VIEW v")
+    shutil.rmtree(views.parent)
 
 
 def test_history_of_branches_and_rollbacks(spark: SparkSession, source: Path) -> None:

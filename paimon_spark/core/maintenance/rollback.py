@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
@@ -11,6 +12,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
+from paimon_spark.fs.base import FileStatus
 from paimon_spark.spec.snapshot import Snapshot
 
 _ROUNDS = 5
@@ -58,15 +60,23 @@ def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:
     )
 
 
-def deletions(table: Table, target_id: int) -> list[Action]:
-    """Return the removal of everything newer than a snapshot, in order.
+def deletions(table: Table, target: Snapshot) -> list[Action]:
+    """Return the removal of everything newer than a snapshot, in order, with sizes.
 
     Load records are first: one must not outlast the snapshot of its load, whose id is used again.
     """
+    loads = _load_deletions(target.id, LoadRecords.of(table).above(target.id, target.time_millis))
+    return [*loads, *SafeDeleter(table).measure(_ref_deletions(table, target.id))]
+
+
+def _load_deletions(target_id: int, records: Sequence[FileStatus]) -> list[Action]:
+    return [Action(DELETE, s.path, s.size, f"the load is newer than snapshot {target_id}") for s in records]
+
+
+def _ref_deletions(table: Table, target_id: int) -> list[Action]:
     refs, paths = newer_refs(table, target_id), table.paths
     reason = f"newer than snapshot {target_id}"
     return [
-        *(Action(DELETE, path, 0, f"the load is {reason}") for path in LoadRecords.of(table).above(target_id)),
         *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
         *(Action(DELETE, paths.changelog(i), 0, f"changelog {i} is {reason}") for i in refs.changelogs),
         *(Action(DELETE, paths.tag(name), 0, f"tag '{name}' is {reason}") for name in refs.tags),
@@ -76,7 +86,8 @@ def deletions(table: Table, target_id: int) -> list[Action]:
 def remove_newer(table: Table, target_id: int, *, insist: bool = True, trash: TrashRun | None = None) -> Deleted:
     """Remove everything newer than the target of a rollback that has begun, and end the rollback.
 
-    Snapshots are removed from the newest down.
+    Load records are removed first, several at a time, and snapshots after them from the newest down. Each round reads
+    only the load records that the rounds before it have not seen.
 
     Args:
         table: the table.
@@ -89,18 +100,23 @@ def remove_newer(table: Table, target_id: int, *, insist: bool = True, trash: Tr
         CorruptTableError: the target has expired meanwhile; newer snapshots are kept.
     """
     store, deleter, deleted = table.snapshots, SafeDeleter(table, trash), Deleted()
+    target, records, seen = store.find(target_id), LoadRecords.of(table), set[str]()
+    since = None if target is None else target.time_millis
     for _ in range(_ROUNDS):
-        actions = deletions(table, target_id)
-        if not actions:
+        files = [s for s in records.files() if s.path not in seen]
+        seen.update(s.path for s in files)
+        loads = _load_deletions(target_id, records.above(target_id, since, files))
+        refs = _ref_deletions(table, target_id)
+        if not loads and not refs:
             break
-        for action in actions:
+        for step in (*([loads] if loads else []), *([a] for a in refs)):
             if store.rollback_target() != target_id:
                 if not insist:
                     return deleted
                 _check_there(table, target_id)
                 store.begin_rollback(target_id, None if trash is None else trash.record.run)
-            deleted += deleter.delete(deleter.measure([action]))
-        _note_changelogs(table, actions)
+            deleted += deleter.delete(step if step is loads else deleter.measure(step))
+        _note_changelogs(table, refs)
     if insist or store.rollback_target() == target_id:
         store.end_rollback(target_id)
     return deleted

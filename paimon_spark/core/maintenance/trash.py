@@ -21,7 +21,7 @@ from typing import Any
 
 from paimon_spark.core.metadata_io import read_if_there
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError, PaimonError, UnsupportedError
+from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, PaimonError, UnsupportedError
 from paimon_spark.fs.base import FileIO, FileStatus
 from paimon_spark.spec.stored_json import json_object
 
@@ -29,6 +29,7 @@ RUN_NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{8}")
 _RECORD = "run.json"
 _FILES = "files"
 _VERSION = 1
+_ASIDE = re.compile(r"snapshot-\d{1,19}-[0-9a-f]{32}-[0-9a-f]{32}")
 _CREATED = re.compile(r"(snapshot|changelog)-\d{1,19}")
 
 
@@ -301,6 +302,11 @@ def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
     return None if record.state is TrashState.EMPTYING else TrashRun(table, record, resumed=True)
 
 
+def asides(table: Table, run: str) -> list[str]:
+    """Return the snapshots that the undo of a purge has moved to the directory of its run, by id."""
+    return sorted(s.path for s in table.file_io.list(TrashPaths(table).run(run)) if _ASIDE.fullmatch(s.name))
+
+
 def empty_expired(table: Table, clock_millis: int) -> list[str]:
     """Delete the runs whose retention has ended, and those whose deletion was interrupted; return them."""
     bound = clock_millis - table.options.trash_retention_ms
@@ -316,10 +322,20 @@ def delete_run(table: Table, run: str, *, even_undoing: bool = False) -> bool:
         table: the table.
         run: the run, whose record is read anew.
         even_undoing: also if an undo of it has begun; otherwise it stays.
+
+    Raises:
+        ConflictError: an interrupted undo has left snapshots in it that may be commits.
     """
     record = find_run(table, run)
     if record is None or (record.state is TrashState.UNDOING and not even_undoing):
         return False
+    if record.state is TrashState.UNDOING and asides(table, run):
+        raise ConflictError(
+            f"The run '{run}' of {record.procedure} cannot be deleted: an interrupted undo has left a snapshot in "
+            f"{TrashPaths(table).run(run)} that may be a commit.",
+            hint=f"Undo it: CALL sys.undo('{table.name}', '{run}').",
+            kind=ErrorKind.UNDO_IMPOSSIBLE,
+        )
     mark(table, record, TrashState.EMPTYING)
     table.file_io.delete_dir(TrashPaths(table).files(run))
     forget(table, record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
@@ -26,6 +26,7 @@ from paimon_spark.engine.refs.consumers import ClearPlan, execute_clear, plan_cl
 from paimon_spark.engine.refs.tags import execute_delete_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ArgumentError
+from paimon_spark.fs.base import FileStatus
 from paimon_spark.spec.bounds import MOST_MILLIS
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import Operation
@@ -79,7 +80,12 @@ def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan
     tags, consumers = tuple(RefStore.of(table).tag_names()), plan_clear(table)
     latest = table.snapshots.latest()
     commits = _commits(table, latest)
-    actions = [*dropped.actions, *consumers.actions, *_loads(table), *_references(table, latest, commits)]
+    actions = [
+        *dropped.actions,
+        *consumers.actions,
+        *_deletions(LoadRecords.of(table).files()),
+        *_references(table, latest, commits),
+    ]
     kept = _kept(table, latest, replaced=commits > 0)
     listing = list_files(table, runner, clock_millis)
     files = sorted((f for f in listing.files if f.path.rpartition("/")[2] not in kept), key=lambda f: f.path)
@@ -89,11 +95,18 @@ def plan_purge(table: Table, runner: TaskRunner, clock_millis: int) -> PurgePlan
     return PurgePlan(table, clock_millis, dropped, tags, consumers, directories, tuple(actions))
 
 
-def _loads(table: Table, before: int | None = None) -> list[Action]:
-    """Return the deletion of the records of loads: of all, or of those before a snapshot."""
-    found = LoadRecords.of(table).read().items()
-    going = [path for path, record in found if before is None or record.snapshotId < before]
-    return SafeDeleter(table).measure([Action(DELETE, p, 0, "the load has no rows then") for p in sorted(going)])
+def _deletions(records: Iterable[FileStatus]) -> list[Action]:
+    return [Action(DELETE, s.path, s.size, "the load has no rows then") for s in records]
+
+
+def _loads(table: Table, before: Sequence[FileStatus], bound: int) -> list[Action]:
+    """Return the deletion of the records of loads whose rows a purge has removed.
+
+    These are the records `before` it looked for rows, and later ones of loads before the snapshot `bound`.
+    """
+    records, known = LoadRecords.of(table), {s.path for s in before}
+    later = [s for s in records.files() if s.path not in known]
+    return _deletions([*before, *records.up_to(bound - 1, later)])
 
 
 def _commits(table: Table, latest: Snapshot | None) -> int:
@@ -145,12 +158,14 @@ def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = 
     tags_plan = plan_delete_tags(table, plan.tags) if plan.tags else None
     tags_gone = execute_delete_tags(table, tags_plan, trash) if tags_plan else None
     consumers_gone = execute_clear(table, plan.consumers, trash)
+    records, seen = LoadRecords.of(table).files(), table.snapshots.latest_id() or 0
     done = FileStoreCommit(table).overwrite([], CommitMetadata(operation=Operation.TRUNCATE))
     emptied_id = execute_compact_manifest(plan_compact_manifest(table))
     first = done.snapshot_ids[0] if isinstance(done, Committed) else emptied_id
     if trash is not None and first is not None:
         trash.begin(latest=first - 1)  # others may have committed since the purge was planned
-    loads_gone = SafeDeleter(table, trash).delete(_loads(table, first))
+    bound = done.snapshot_ids[0] if isinstance(done, Committed) else seen + 1
+    loads_gone = SafeDeleter(table, trash).delete(_loads(table, records, bound))
     snapshots_gone = execute_expire(table, plan_expire(table, everything, now), trash)
     changelogs_plan = plan_expire_changelogs(table, everything, now, everything=True)
     changelogs_gone = execute_expire_changelogs(table, changelogs_plan, trash)

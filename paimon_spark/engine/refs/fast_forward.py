@@ -1,8 +1,12 @@
 """Fast-forward: the main branch gets the state and history of another branch.
 
-With E the earliest snapshot of the branch, the main branch loses its own snapshots, changelogs, tags and records of
-loads from E on, and gets all snapshots, schemas and tags of the branch. Snapshots are replaced in place, the latest of
-both branches last, so every reader sees the main branch before the statement or a snapshot of the branch.
+With E the earliest snapshot of the branch, the main branch loses its own snapshots, changelogs and tags from E on, and
+gets all snapshots, schemas and tags of the branch. Snapshots are replaced in place, the latest of both branches last,
+so every reader sees the main branch before the statement or a snapshot of the branch.
+
+The main branch keeps the records of loads that are part of the branch too: up to the newest snapshot that both branches
+have, as a snapshot or a tag. E is not that one if snapshots of the branch have expired. The others go first: a record
+without its rows would keep a file from ever being loaded.
 """
 
 from __future__ import annotations
@@ -16,12 +20,13 @@ from paimon_spark.core.metadata.branches import branch_exists, no_such_branch, o
 from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
-from paimon_spark.core.metadata_io import read_if_there, read_needed, translate_io_errors
+from paimon_spark.core.metadata_io import in_parallel, read_if_there, read_needed, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, UsageError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.schema import parse_schema
+from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class FastForwardPlan:
     branch: str
     latest_id: int
     previous_id: int | None
+    loads: tuple[Change, ...] = ()
     schemas: tuple[Change, ...] = ()
     snapshots: tuple[Change, ...] = ()
     newer: tuple[Change, ...] = ()
@@ -54,7 +60,7 @@ class FastForwardPlan:
     @property
     def actions(self) -> tuple[Action, ...]:
         """Return all actions."""
-        return tuple(c.action for c in (*self.schemas, *self.snapshots, *self.newer, *self.refs))
+        return tuple(c.action for c in (*self.loads, *self.schemas, *self.snapshots, *self.newer, *self.refs))
 
 
 @dataclass(slots=True)
@@ -112,6 +118,7 @@ def plan_fast_forward(table: Table, name: str) -> FastForwardPlan:
         name,
         latest.id,
         main.snapshots.latest_id(),
+        loads=_load_changes(main, branch),
         schemas=schemas,
         snapshots=_snapshot_changes(main, branch, first.id, latest.id),
         newer=tuple(_own_snapshot(main, i) for i in reversed(main.snapshots.listed_ids()) if i > latest.id),
@@ -190,11 +197,30 @@ def _ref_changes(main: Table, branch: Table, first_id: int) -> tuple[Change, ...
         for i in reversed(own.changelog_ids())
         if i >= first_id
     ]
-    first = read_if_there(main.file_io, main.paths.snapshot(first_id))
-    shared = first in (None, _content(branch, branch.paths.snapshot(first_id)))
-    records = LoadRecords.of(main).above(first_id if shared else first_id - 1)
-    loads = [Change(path, None, "the main branch's own load") for path in records]
-    return (*(c for c in written if read_if_there(main.file_io, c.path) != c.data), *gone, *stale, *loads)
+    return (*(c for c in written if read_if_there(main.file_io, c.path) != c.data), *gone, *stale)
+
+
+def _load_changes(main: Table, branch: Table) -> tuple[Change, ...]:
+    """Return the deletion of the records of loads that the branch is not known to have."""
+    records = LoadRecords.of(main)
+    files = records.files()
+    if not files:
+        return ()
+    shared = _newest_shared(main, branch)
+    reason = "no snapshot of both branches is known" if shared is None else f"newer than snapshot {shared.id} of both"
+    going = files if shared is None else records.above(shared.id, shared.time_millis, files)
+    return tuple(Change(s.path, None, f"the main branch's own load: {reason}") for s in going)
+
+
+def _newest_shared(main: Table, branch: Table) -> Snapshot | None:
+    """Return the newest snapshot that is equal in both branches, as a snapshot or a tag."""
+    own, new = ({t.snapshot.id: t.snapshot for t in RefStore.of(b).tags().values()} for b in (main, branch))
+    ids = (own.keys() | set(main.snapshots.listed_ids())) & (new.keys() | set(branch.snapshots.listed_ids()))
+    for i in sorted(ids, reverse=True):
+        one, other = main.snapshots.find(i) or own.get(i), branch.snapshots.find(i) or new.get(i)
+        if one is not None and one == other:
+            return one
+    return None
 
 
 def _content(table: Table, path: str) -> bytes:
@@ -214,6 +240,7 @@ def execute_fast_forward(table: Table, plan: FastForwardPlan) -> None:
     complete_rollback(main)
     journal = _Journal(main.file_io)
     try:
+        in_parallel(journal.apply, plan.loads)
         for change in (*_written(plan.schemas), *plan.snapshots, *_written(plan.refs)):
             journal.apply(change)
         main.snapshots.begin_rollback(plan.latest_id)

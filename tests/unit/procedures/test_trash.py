@@ -381,6 +381,54 @@ def test_an_undone_purge_removes_no_commit(lake: Lake, moment: str, at: int, cli
     assert contents(lake)["rows"] == before["rows"]
 
 
+class AtRemoval:
+    """A schedule in which the process dies right after it has moved the nth snapshot aside."""
+
+    def __init__(self, n: int) -> None:
+        self._left = n
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        self._left -= operation == "rename" and path.rpartition("/")[2].startswith("snapshot-")
+        return Mode.CRASH_AFTER if self._left == 0 else None
+
+
+def interrupted_removal(lake: Lake, at: int, then: Callable[[], object]) -> None:
+    """Undo a purge until the nth snapshot is aside; something happens right before."""
+    store = lake.table.file_io
+    lake.table = replace(lake.table, file_io=FaultFileIO(Looks(store, "removal", at, then), AtRemoval(at)))  # type: ignore[arg-type]
+    with pytest.raises((PaimonError, OSError)):
+        lake.call("undo('t', 'last')")
+    lake.table = replace(lake.table, file_io=store)
+    clear_cache()
+    assert [p for p in lake.state() if "/.trash/" in p and "/snapshot-" in p and "/files/" not in p]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_undo_interrupted_at_a_removal_goes_on(lake: Lake, at: int) -> None:
+    before = contents(lake)
+    lake.call("purge_files('t')")
+    interrupted_removal(lake, at, lambda: None)
+    lake.call("undo('t', 'last')")
+    assert same(contents(lake), before)
+    assert lake.call("trash('t')") == []
+
+
+def test_an_interrupted_undo_puts_a_commit_back(lake: Lake) -> None:
+    before = contents(lake)
+    lake.call("purge_files('t')")
+    purge, plain = newest(lake), lake.table
+    interrupted_removal(lake, 2, lambda: write_arrow(plain, lake.rows(NINE)))
+    with pytest.raises(ConflictError, match="may be a commit"):
+        lake.call(f"empty_trash('t', '{purge}')")
+    with pytest.raises(ConflictError, match="was committed meanwhile"):
+        lake.call(f"undo('t', '{purge}')")
+    assert 9 in [r["k"] for r in read_arrow(lake.table).to_pylist()]
+    lake.call(f"rollback_to(table => 't', snapshot_id => {before['latest']}, trash => false)")
+    lake.call(f"undo('t', '{purge}')")
+    assert contents(lake)["rows"] == before["rows"]
+    assert lake.call("trash('t')") == []
+
+
 def test_the_purge_of_a_table_without_snapshots() -> None:
     lake = Lake({"k": "INT"})
     stray = f"{lake.table.path}/bucket-0/data-x.parquet"

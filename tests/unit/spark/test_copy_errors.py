@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.errors import SparkRuntimeException
 from paimon_spark.engine.load_history import SourceFile
 from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, StoreError
 from paimon_spark.spark.copy_into import _UNREADABLE, _check_unchanged, _readable
-from paimon_spark.spark.copy_places import reached, table_above
+from paimon_spark.spark.copy_places import _replace, reached, table_above
 from paimon_spark.spark.failures import java_message
 from paimon_spark.sqlparse.copy_into import CopyFrom, parse_copy_statement
 from paimon_spark.testing.tables import new_table
@@ -110,3 +111,85 @@ def test_only_loaded_files_must_not_change() -> None:
     listed[0] = _status("a.csv.gz", 10)
     with pytest.raises(ConflictError, match=r"a\.csv\.gz changed between the check and the write"):
         _check_unchanged(*check)
+
+
+class _Place:
+    """A path of `_Store`."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def getName(self) -> str:  # noqa: N802
+        return self.text.rpartition("/")[2]
+
+    def suffix(self, more: str) -> _Place:
+        return _Place(self.text + more)
+
+    def toString(self) -> str:  # noqa: N802
+        return self.text
+
+
+class _Store:
+    """A file system of files by path; `changed` is when each was, in epoch milliseconds."""
+
+    def __init__(self, *files: str, changed: float | None = None) -> None:
+        self.files = set(files)
+        self.changed = time.time() * 1000 if changed is None else changed
+        self.before_rename: list[str] = []
+
+    def getConf(self) -> Any:  # noqa: N802
+        return SimpleNamespace(getBoolean=lambda _, default: default)
+
+    def exists(self, place: _Place) -> bool:
+        return any(f == place.text or f.startswith(place.text + "/") for f in self.files)
+
+    def listStatus(self, place: _Place) -> list[Any]:  # noqa: N802
+        below = sorted(
+            {f[len(place.text) + 1 :].partition("/")[0] for f in self.files if f.startswith(place.text + "/")}
+        )
+        return [
+            SimpleNamespace(getPath=lambda n=n: place.suffix(f"/{n}"), getModificationTime=lambda: self.changed)
+            for n in below
+        ]
+
+    def delete(self, place: _Place, _: bool) -> bool:
+        gone = {f for f in self.files if f == place.text or f.startswith(place.text + "/")}
+        self.files -= gone
+        return bool(gone)
+
+    def rename(self, place: _Place, target: _Place) -> bool:
+        self.files.update(self.before_rename)
+        self.files.remove(place.text)
+        self.files.add(target.text)
+        return True
+
+
+OWN, OTHER = (f".copy-{c * 32}" for c in "ab")
+NEW = (f"/o/{OWN}/part-1", f"/o/{OWN}/_SUCCESS")
+
+
+def replaced(store: _Store) -> set[str]:
+    _replace(store, _Place("/o"), _Place(f"/o/{OWN}"), "/o")
+    return store.files
+
+
+@pytest.mark.parametrize(("days", "stays"), [(1, True), (8, False)])
+def test_files_of_a_running_export_stay(days: int, stays: bool) -> None:
+    store = _Store("/o/x", "/o/_SUCCESS", f"/o/{OTHER}/part-9", *NEW, changed=(time.time() - days * 86_400) * 1000)
+    left = {f"/o/{OTHER}/part-9"} if stays else set()
+    assert replaced(store) == {"/o/part-1", "/o/_SUCCESS"} | left
+
+
+@pytest.mark.parametrize("written", [(), NEW[:1]])
+def test_an_export_whose_files_were_deleted(written: tuple[str, ...]) -> None:
+    store = _Store("/o/x", *written)
+    with pytest.raises(ConflictError, match="has deleted files"):
+        replaced(store)
+    assert store.files == {"/o/x", *written}
+
+
+def test_two_exports_at_once_do_not_mix_unseen() -> None:
+    store = _Store("/o/x", *NEW)
+    store.before_rename = ["/o/part-of-another"]
+    with pytest.raises(ConflictError, match="has other files"):
+        replaced(store)
