@@ -68,18 +68,26 @@ case class MergedWriteCommand(write: LogicalPlan, table: Seq[String], query: Log
   override def run(session: SparkSession): Seq[Row] = {
     val classic = session.asInstanceOf[ClassicSession]
     val rows = Dataset.ofRows(classic, query)
-    session.table(table.map(quoteIdentifier).mkString(".")).queryExecution.analyzed.collectFirst {
-      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => r.table.asInstanceOf[PaimonTable]
-    }.foreach(MergedSchemas.merge(_, options, rows.schema))
+    relation(session).map(_.table).collect { case t: PaimonTable => t }
+      .foreach(MergedSchemas.merge(_, options, rows.schema))
     val anew = UnresolvedRelation(table, CaseInsensitiveStringMap.empty())
     val statement = write match {
-      case w: V2WriteCommand => w.withNewTable(anew)
+      case w: V2WriteCommand =>
+        w.withNewTable(anew).withNewQuery(completed(rows.queryExecution.analyzed, relation(session)))
       case other => other.clone()
     }
     statement.setTagValue(MergedSchemas.Done, true)
     Dataset.ofRows(classic, statement)
     Nil
   }
+
+  private def relation(session: SparkSession): Option[DataSourceV2Relation] =
+    session.table(table.map(quoteIdentifier).mkString(".")).queryExecution.analyzed.collectFirst {
+      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => r
+    }
+
+  private def completed(rows: LogicalPlan, target: Option[DataSourceV2Relation]): LogicalPlan =
+    target.fold(rows)(r => FillDefaultColumns.completed(rows, r.output, Nil))
 }
 
 object MergedSchemas {
