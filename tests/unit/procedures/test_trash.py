@@ -488,6 +488,15 @@ def test_retention(lake: Lake) -> None:
         lake.call("undo('20240514-100000-0a1b2c3d')")
 
 
+def test_undo_of_a_table_alone(lake: Lake) -> None:
+    with pytest.raises(NotFoundError, match=r"RUN_NOT_FOUND.*CALL sys\.undo\('db\.t', 'last'\)"):
+        lake.call("undo('db.t')")
+    with pytest.raises(NotFoundError, match=r"CALL sys\.undo\('t', 'last'\)"):
+        lake.call("undo('t')")
+    with pytest.raises(NotFoundError, match=r"RUN_NOT_FOUND.*sys\.trash"):
+        lake.call("undo('db.other')")
+
+
 def test_no_retention_means_no_trash(lake: Lake) -> None:
     lake.table = lake.table.with_options({"trash.retention": "0 s"})
     lake.call("rollback_to('t', 4)")
