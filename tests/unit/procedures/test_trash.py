@@ -260,7 +260,9 @@ def test_a_commit_after_a_rollback_forbids_the_undo(lake: Lake) -> None:
     lake.call(f"undo('t', '{first}')")
     found = contents(lake)
     assert (found["rows"], found["latest"]) == (before["rows"], before["latest"])
-    assert "snapshot 5 exists again" in refused(lake, second)
+    message = refused(lake, second)
+    assert "snapshot 5 exists again" in message
+    assert "If they are to stay, the run cannot be undone." in message
 
 
 def test_runs_are_undone_in_reverse_order(lake: Lake) -> None:
