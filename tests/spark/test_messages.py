@@ -252,6 +252,19 @@ def test_a_mistyped_database_is_told_by_every_statement(spark: SparkSession) -> 
     assert "'nowhere.d'" in said_of(spark, "SHOW TABLES IN nowhere.d")
 
 
+def test_missing_and_existing_names_have_the_codes_of_spark(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    for sql, code in (
+        ("SELECT * FROM missing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE TABLE t (id INT)", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("USE missing", "SCHEMA_NOT_FOUND"),
+        (f"CREATE DATABASE {spark.catalog.currentDatabase()}", "SCHEMA_ALREADY_EXISTS"),
+    ):
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(sql)
+        assert caught.value.getCondition() == code
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(
     ("sql", "said"),
