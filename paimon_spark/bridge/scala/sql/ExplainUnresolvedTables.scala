@@ -28,22 +28,23 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
       case insert: InsertIntoStatement => tell(insert.table)
       case write: V2WriteCommand => tell(write.table)
       case drop: DropTable if !drop.ifExists => drop.child match {
-        case r: ResolvedIdentifier => tell(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin)
+        case r: ResolvedIdentifier => tell(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin, "")
         case _ =>
       }
+      case describe: DescribeColumn => tell(describe.relation, OtherStatements.history(describe).getOrElse(""))
       case other => tell(other)
     }
     plan
   }
 
-  private def tell(plan: LogicalPlan): Unit = plan match {
-    case r: UnresolvedRelation if !r.isStreaming => tell(r.multipartIdentifier, r.origin)
-    case t: UnresolvedTable => tell(t.multipartIdentifier, t.origin)
-    case t: UnresolvedTableOrView => tell(t.multipartIdentifier, t.origin)
+  private def tell(plan: LogicalPlan, hint: String = ""): Unit = plan match {
+    case r: UnresolvedRelation if !r.isStreaming => tell(r.multipartIdentifier, r.origin, hint)
+    case t: UnresolvedTable => tell(t.multipartIdentifier, t.origin, hint)
+    case t: UnresolvedTableOrView => tell(t.multipartIdentifier, t.origin, hint)
     case _ =>
   }
 
-  private def tell(name: Seq[String], origin: Origin): Unit = {
+  private def tell(name: Seq[String], origin: Origin, hint: String): Unit = {
     val manager = CreateLike.manager(session)
     // In a view, the current catalog and database are those of its creation.
     val (current, namespace) = AnalysisContext.get.catalogAndNamespace match {
@@ -56,14 +57,15 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
         (manager.catalog(first), Identifier.of(rest.init.toArray, rest.last))
       case _ => (current, Identifier.of(name.init.toArray, name.last))
     }
-    tell(catalog, ident, name, origin)
+    tell(catalog, ident, name, origin, hint)
   }
 
-  private def tell(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
+  private def tell(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin,
+      hint: String): Unit = catalog match {
     case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
       case Failure(missing: MissingTable) =>
         val reader = origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
-        throw new TableNotFound(missing.explained + reader, name, origin)
+        throw new TableNotFound(missing.explained + reader + hint, name, origin)
       case _ =>
     }
     case _ =>
