@@ -183,6 +183,11 @@ HEAD = """# Errors
 
 Every error of paimon-spark has the form `[CODE] cause. remedy`. Codes never change their meaning. In Python all errors
 are subclasses of `paimon_spark.PaimonError`, with the code in `.kind`.
+
+In SQL some errors have the codes of Spark: `TABLE_OR_VIEW_NOT_FOUND` for `TABLE_NOT_FOUND`,
+`TABLE_OR_VIEW_ALREADY_EXISTS` for `TABLE_EXISTS`, `SCHEMA_NOT_FOUND` for `DATABASE_NOT_FOUND`, and
+`SCHEMA_ALREADY_EXISTS` for `DATABASE_EXISTS`. Spark's schema is a database: `SCHEMA_NOT_FOUND` below, about a schema
+version, is another error.
 """
 
 

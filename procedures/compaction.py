@@ -15,7 +15,7 @@ from paimon_spark.calls.parameters import CALL_OPTIONS, PARTITION_FILTERS, PARTI
 from paimon_spark.calls.partition_filters import check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
-from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, UPGRADED, Job, Report
+from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, STATUS, UPGRADED, Job, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import (
@@ -133,6 +133,8 @@ class Compact:
     without a new snapshot. A compaction that conflicts with another commit is planned again. Without Spark,
     `paimon_spark.calls.compact_stream.compact_stream` does the same.
     """
+
+    status = f"{STATUS}; `{UPGRADED}` if files were only moved to another level"
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Compaction]:
         """Validate the arguments in Paimon's order, and pick the files to merge."""

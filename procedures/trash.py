@@ -166,11 +166,20 @@ def _table_of(ctx: CallContext, run: str) -> Table:
                 continue  # another table may have it
             if table.is_file_store and find_run(table, run) is not None:
                 return table
+    table_hint = f"'{run}' is a table. Write CALL sys.undo({sql_value(run)}, '{LAST}') for its newest run."
     raise NotFoundError(
         f"No table of the catalog '{ctx.catalog_name}' has a run '{run}' in its trash.",
-        hint="CALL sys.trash('db.*') lists the runs of a database.",
+        hint=table_hint if _is_table(ctx, run) else "CALL sys.trash('db.*') lists the runs of a database.",
         kind=ErrorKind.RUN_NOT_FOUND,
     )
+
+
+def _is_table(ctx: CallContext, text: str) -> bool:
+    try:
+        ctx.table(text)
+    except PaimonError:
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

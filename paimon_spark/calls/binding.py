@@ -132,7 +132,7 @@ def _require(procedure: Procedure, present: Mapping[str, Literal], given: set[st
     empty = [name for name in missing if name in given]
     plural = "s" if len(missing) > 1 else ""
     note = f"An empty string or NULL counts as not given ({', '.join(empty)})." if empty else ""
-    raise _error(procedure, f"misses the required argument{plural} {', '.join(missing)}", note)
+    raise _error(procedure, f"lacks the required argument{plural} {', '.join(missing)}", note)
 
 
 def _cast(procedure: Procedure, param: Param, literal: Literal) -> Any:

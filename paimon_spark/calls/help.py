@@ -64,8 +64,7 @@ def help_rows(registry: Registry, name: str | None = None) -> list[tuple[Any, ..
     rows += [("form", form_text(p, f), None, None, f.doc) for f in p.forms]
     rows += [("argument", a.name, str(a.type), a.required, _argument_text(a)) for a in p.named_params]
     rows += [("result", c.name, c.type.upper(), None, c.doc) for c in p.columns]
-    if p.reports:
-        rows += [("result", column, kind.upper(), None, doc) for column, kind, doc in REPORT_COLUMNS]
+    rows += [("result", column, kind.upper(), None, doc) for column, kind, doc in p.report_columns]
     rows.append(("example", p.example, None, None, None))
     return rows
 
@@ -97,8 +96,7 @@ def page(p: Procedure) -> str:
         lines += ["", "Other positional forms:", "", *(f"- `{form_text(p, f)}` — {f.doc}" for f in p.forms)]
     lines += ["", "## Result", "", "| column | type | meaning |", "| --- | --- | --- |"]
     lines += [f"| `{c.name}` | {c.type} | {_cell(c.doc)} |" for c in p.columns]
-    if p.reports:
-        lines += [f"| `{name}` | {kind} | {_cell(doc)} |" for name, kind, doc in REPORT_COLUMNS]
+    lines += [f"| `{name}` | {kind} | {_cell(doc)} |" for name, kind, doc in p.report_columns]
     lines += ["", "## Example script", "", f'```sql\n--8<-- "sql/procedures/{p.name}.sql"\n```', ""]
     return "\n".join(lines)
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.report import REPORT_COLUMNS, Report
+from paimon_spark.calls.report import REPORT_COLUMNS, STATUS, Report
 
 DRY_RUN = "dry_run"
 NAMESPACE = "sys"
@@ -96,6 +96,7 @@ class Procedure:
         doc: its description.
         reports: whether the report columns follow its own. `maintain` and `cancel` have none.
         read_only: whether it changes nothing. Such a procedure has neither `dry_run` nor report columns.
+        status: the values of the report column `status`.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Procedure:
     doc: str = ""
     reports: bool = True
     read_only: bool = False
+    status: str = STATUS
 
     @property
     def has_own_dry_run(self) -> bool:
@@ -136,6 +138,12 @@ class Procedure:
         """Return name, Spark type and nullability of the result columns of an execution."""
         own = [(c.name, c.type, c.nullable) for c in self.columns]
         return own + ([(name, kind, True) for name, kind, _ in REPORT_COLUMNS] if self.reports else [])
+
+    @property
+    def report_columns(self) -> list[tuple[str, str, str]]:
+        """Return name, type and meaning of the report columns; none if it has none."""
+        meanings = [(name, kind, self.status if name == "status" else doc) for name, kind, doc in REPORT_COLUMNS]
+        return meanings if self.reports else []
 
     def param(self, name: str) -> Param:
         """Return the parameter with exactly this name."""
@@ -171,7 +179,10 @@ def procedure(
     reports: bool = True,
     read_only: bool = False,
 ) -> Callable[[ClassT], ClassT]:
-    """Declare the decorated class as the procedure `name`; its docstring is the procedure's description."""
+    """Declare the decorated class as the procedure `name`; its docstring is the procedure's description.
+
+    Its attribute `status`, if there is one, describes the values of the report column `status`.
+    """
 
     def declare(cls: ClassT) -> ClassT:
         declaration = Procedure(
@@ -185,6 +196,7 @@ def procedure(
             doc=inspect.cleandoc(cls.__doc__ or ""),
             reports=reports and not read_only,
             read_only=read_only,
+            status=getattr(cls, "status", STATUS),
         )
         setattr(cls, _MARK, declaration)
         return cls

@@ -16,8 +16,9 @@ NOTHING_TO_DO = "nothing to do"
 DRY_RUN = "dry run"
 FAILED = "failed"
 
+STATUS = f"`{DONE}`, or `{NOTHING_TO_DO}` if no change was needed"
 REPORT_COLUMNS: tuple[tuple[str, str, str], ...] = (
-    ("status", "string", "`done`, or `nothing to do` if no change was needed"),
+    ("status", "string", STATUS),
     ("snapshot_before", "bigint", "latest snapshot before the CALL"),
     ("snapshot_after", "bigint", "latest snapshot after the CALL"),
     ("files_in", "bigint", "input files: merged, moved to another level, or deleted"),

@@ -81,6 +81,18 @@ def answer_columns(
     return plan_columns() if statement.explain or args.dry_run else procedure.result_columns
 
 
+def only_reads(call: str | CallStatement, catalog_name: str, registry: Registry | None = None) -> bool:
+    """Return whether a CALL changes nothing: it is explained, a dry run, or of a procedure that only reads.
+
+    Raises:
+        PaimonError: the statement or its arguments are wrong.
+    """
+    statement = _parsed(call)
+    procedure = _procedure_of(statement, catalog_name, registry or installed_registry())
+    args = bind(procedure, statement.positional, statement.named)
+    return statement.explain or args.dry_run or procedure.read_only
+
+
 def run_named(
     name: str, values: Mapping[str, Any], ctx: CallContext, registry: Registry | None = None, *, explain: bool = False
 ) -> CallResult:

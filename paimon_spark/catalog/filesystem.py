@@ -19,6 +19,7 @@ from paimon_spark.errors import (
     ConflictError,
     ErrorKind,
     NotFoundError,
+    OptionError,
     StoreError,
     UnsupportedError,
     UsageError,
@@ -53,12 +54,14 @@ class FileSystemCatalog:
         options: catalog options; `table-default.*` are applied to new tables.
         file_io: the store.
         clock: returns epoch seconds.
+        creates: whether a missing warehouse and default database are created; a missing warehouse is else an error.
     """
 
     warehouse: str
     options: Mapping[str, str]
     file_io: FileIO
     clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
+    creates: bool = True
     _ensured: set[str] = field(default_factory=set, compare=False, repr=False)
     """The default database after the first check: it is created on first use, and not again after a DROP."""
     _created: set[str] = field(default_factory=set, compare=False, repr=False)
@@ -70,8 +73,19 @@ class FileSystemCatalog:
         return self.options.get("defaultDatabase", "").strip() or DEFAULT_DATABASE
 
     def _ensure_default_database(self) -> None:
-        """Create the default database if it does not exist; errors of read-only stores are ignored."""
+        """Create the default database if it does not exist; errors of read-only stores are ignored.
+
+        Raises:
+            OptionError: the warehouse does not exist, and this catalog creates nothing.
+        """
         name = self.default_database
+        if not self.creates:
+            if scheme_of(self.warehouse) == "file" and not self.file_io.exists(self.warehouse):
+                raise OptionError(
+                    f"The warehouse {self.warehouse} does not exist.",
+                    hint="Set the catalog option 'warehouse', --warehouse on the command line, to an existing one.",
+                )
+            return
         if name not in self._ensured:
             self._ensured.add(name)
             try:

@@ -13,8 +13,10 @@ from paimon_spark.fs.resolve import file_io_for
 _KNOWN_METASTORES = ("filesystem", "hive", "jdbc", "rest")
 
 
-def open_catalog(options: Mapping[str, str]) -> Catalog:
+def open_catalog(options: Mapping[str, str], *, creates: bool = True) -> Catalog:
     """Return the catalog for the options. No I/O is done yet.
+
+    With `creates`, a missing warehouse is created on first use; without, it is an error then.
 
     Raises:
         OptionError: the warehouse is missing, or the metastore is unknown.
@@ -42,7 +44,7 @@ def open_catalog(options: Mapping[str, str]) -> Catalog:
             "The catalog option 'warehouse' is missing.",
             hint="Set it to the directory of the tables: spark.sql.catalog.<name>.warehouse=/path/to/warehouse.",
         )
-    return FileSystemCatalog(absolute(warehouse), options, file_io_for(warehouse, options))
+    return FileSystemCatalog(absolute(warehouse), options, file_io_for(warehouse, options), creates=creates)
 
 
 def absolute(location: str) -> str:

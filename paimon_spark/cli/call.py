@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from paimon_spark.calls.context import CallContext, no_progress
 from paimon_spark.calls.progress import reporter
-from paimon_spark.calls.run import CallResult, run_call
+from paimon_spark.calls.run import CallResult, only_reads, run_call
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.cli.env import CatalogChoice
 from paimon_spark.cli.interrupts import interruptible
@@ -35,18 +35,26 @@ def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> Cal
     Raises:
         PaimonError: the statement is invalid, or the procedure failed.
     """
+    from paimon_spark.sqlparse.call import parse_call  # actions need no parser
+
     with interruptible():
-        return run_call(statement_of(text, explain=explain), local_context(choice, threads))
+        statement = parse_call(statement_of(text, explain=explain))
+        creates = not only_reads(statement, choice.name)
+        return run_call(statement, local_context(choice, threads, creates=creates))
 
 
-def local_context(choice: CatalogChoice, threads: int, conf: Mapping[str, str] | None = None) -> CallContext:
+def local_context(
+    choice: CatalogChoice, threads: int, conf: Mapping[str, str] | None = None, *, creates: bool = True
+) -> CallContext:
     """Return the context of a CALL in this process; `conf` are settings as those of a session.
+
+    With `creates`, a missing warehouse is created.
 
     Raises:
         PaimonError: the catalog's options are wrong.
     """
     return CallContext(
-        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
+        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}, creates=creates),
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=lambda: int(time.time() * 1000),

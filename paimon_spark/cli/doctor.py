@@ -37,7 +37,7 @@ def examine(choice: CatalogChoice, table: str, *, listing: bool, threads: int) -
         PaimonError: there is no such table.
     """
     context = CallContext(
-        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}),
+        catalog=open_catalog({**dict(choice.options), "warehouse": choice.warehouse}, creates=False),
         catalog_name=choice.name,
         runner=LocalRunner(threads),
         clock_millis=_now,

@@ -213,8 +213,8 @@ def _check_unused(table: Table, record: TrashRecord, contents: _Contents) -> Non
                     record,
                     f"{kind} {number} exists again: the table has been written to since",
                     _later_purge(table, record)
-                    or "To give up these commits, roll back to the snapshot before them with sys.rollback_to first. To "
-                    "keep them, the run cannot be undone.",
+                    or "To give up these commits, roll back to the snapshot before them with sys.rollback_to first. If "
+                    "they are to stay, the run cannot be undone.",
                 )
     for kind, refs in (("tag", contents.tags), ("consumer", contents.consumers)):
         for name, file in refs.items():

@@ -154,4 +154,6 @@ def _check(full: str, key: str) -> None:
         check_dynamic(key, of=_SESSION)
     except OptionError as e:
         program = did_you_mean(full.removeprefix(PREFIX), PROGRAM_KEYS) if find_option(key) is None else ""
-        raise OptionError(f"In the session option '{full}': {e.message}", hint=program or e.hint) from None
+        raise OptionError(
+            f"In the session option '{full}': {e.message[:1].lower()}{e.message[1:]}", hint=program or e.hint
+        ) from None

@@ -140,7 +140,7 @@ def _abort(statement: CopyFrom, wanted: Sequence[SourceFile], checked: Mapping[s
         return
     found = checked[wrong.path]
     raise ArgumentError(
-        f"{found.errors} of {found.rows} rows of {wrong.name} cannot be loaded: {found.first_error}",
+        f"{found.errors} of {found.rows} rows of {wrong.name} cannot be loaded: {found.first_error}.",
         hint="Nothing was loaded. ON_ERROR = CONTINUE leaves such rows out, ON_ERROR = SKIP_FILE such files.",
         kind=ErrorKind.TYPE_MISMATCH,
     )
@@ -328,5 +328,6 @@ def _text(file_format: FileFormat, value: Column, *, is_text: bool) -> Column:
 
 
 def _told(value: Column, field: DataField) -> Column:
-    text = f.coalesce(f.substring(value.cast("string"), 1, _SHOWN), f.lit("NULL"))
-    return f.concat(f.lit(f"the value of {field.name} is no {type_name(field.type)}: "), text)
+    shown = f.substring(value.cast("string"), 1, _SHOWN)
+    text = f.coalesce(f.concat(f.lit("'"), shown, f.lit("'")), f.lit("NULL"))
+    return f.concat(f.lit("the value "), text, f.lit(f" of column {field.name} is not of type {type_name(field.type)}"))

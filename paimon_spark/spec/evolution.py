@@ -252,7 +252,7 @@ def _check_set(schema: TableSchema, key: str, value: str) -> None:
     if key == "bucket" and _DYNAMIC in (options.bucket, int(value)) and options.bucket != int(value):
         raise OptionError(
             f"The option 'bucket' cannot change from {options.bucket} to {value}: the table contains data.",
-            hint="Only a positive number can change, and only to another one. Create a new table instead.",
+            hint="It can only change from one positive number to another. Create a new table instead.",
         )
     if key == _VECTORS and on != options.deletion_vectors_enabled and not options.flag("deletion-vectors.modifiable"):
         raise OptionError(

@@ -252,6 +252,37 @@ def test_a_mistyped_database_is_told_by_every_statement(spark: SparkSession) -> 
     assert "'nowhere.d'" in said_of(spark, "SHOW TABLES IN nowhere.d")
 
 
+def test_statements_of_other_formats_name_the_procedure(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE orders (id INT)")
+    for sql, call in (
+        ("OPTIMIZE orders", "CALL sys.compact('orders')"),
+        ("-- rewrite\noptimize paimon.`x`.orders WHERE id > 1", "CALL sys.compact('paimon.`x`.orders')"),
+        ("VACUUM orders RETAIN 7 HOURS", "CALL sys.expire_snapshots('orders')"),
+        ("VACUUM orders", "CALL sys.remove_orphan_files('orders')"),
+        ("ALTER TABLE orders CREATE BRANCH b", "CALL sys.create_branch('orders', '<branch>')"),
+        ("ALTER TABLE orders DROP BRANCH b", "CALL sys.delete_branch('orders', '<branch>')"),
+    ):
+        message = said_of(spark, sql)
+        assert message.startswith("[UNSUPPORTED_FEATURE]")
+        assert call in message
+    assert "CALL sys.history('orders')" in said_of(spark, "DESCRIBE HISTORY orders")
+    for sql in ("VACUUM spark_catalog.default.t", "OPTIMIZE"):
+        assert said_of(spark, sql).startswith("\n[PARSE_SYNTAX_ERROR]")
+
+
+def test_missing_and_existing_names_have_the_codes_of_spark(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    for sql, code in (
+        ("SELECT * FROM missing", "TABLE_OR_VIEW_NOT_FOUND"),
+        ("CREATE TABLE t (id INT)", "TABLE_OR_VIEW_ALREADY_EXISTS"),
+        ("USE missing", "SCHEMA_NOT_FOUND"),
+        (f"CREATE DATABASE {spark.catalog.currentDatabase()}", "SCHEMA_ALREADY_EXISTS"),
+    ):
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(sql)
+        assert caught.value.getCondition() == code
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 @pytest.mark.parametrize(
     ("sql", "said"),

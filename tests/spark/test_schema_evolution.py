@@ -73,6 +73,22 @@ def test_replace_columns_is_one_change(spark: SparkSession) -> None:
     assert spark.table("t").columns == ["n", "id", "r", "v"]
 
 
+def test_types_are_narrowed_by_replace_columns_and_modify(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v BIGINT)")
+    spark.sql("INSERT INTO t VALUES (1, 10)")
+    with pytest.raises(Exception, match="NOT_SUPPORTED_CHANGE_COLUMN"):
+        spark.sql("ALTER TABLE t ALTER COLUMN v TYPE INT")
+    spark.sql("ALTER TABLE t REPLACE COLUMNS (id INT, v INT)")
+    assert spark.table("t").dtypes == [("id", "int"), ("v", "int")]
+    spark.sql("ALTER TABLE t MODIFY v SMALLINT")
+    assert spark.table("t").dtypes == [("id", "int"), ("v", "smallint")]
+    assert rows(spark, "SELECT * FROM t") == [(1, 10)]
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('disable-explicit-type-casting' = 'true')")
+    for statement in ("REPLACE COLUMNS (id INT, v TINYINT)", "MODIFY v TINYINT"):
+        with pytest.raises(Exception, match="disable-explicit-type-casting"):
+            spark.sql(f"ALTER TABLE t {statement}")
+
+
 def test_nulls_of_deeply_nested_columns_are_written(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, n ARRAY<STRUCT<k: STRING, m: MAP<INT, ARRAY<DATE>>>>)")
     spark.sql("INSERT INTO t (id) VALUES (1)")

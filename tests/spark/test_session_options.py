@@ -112,7 +112,7 @@ def test_settings_that_are_refused(spark: SparkSession, statement: str, says: st
 def test_what_was_set_elsewhere_is_refused_when_it_would_count(tables: SparkSession) -> None:
     tables.conf.set(f"spark.paimon.paimon.{database(tables)}.U.no.such.thing", "1")
     assert rows(tables, "SELECT * FROM T") == NOW
-    with pytest.raises(Exception, match=r"There is no table option 'no\.such\.thing'"):
+    with pytest.raises(Exception, match=r"there is no table option 'no\.such\.thing'"):
         tables.sql("SELECT * FROM U").collect()
 
 

@@ -186,6 +186,18 @@ def test_changes_of_the_base_table(base: SparkSession) -> None:
     base.sql("DROP VIEW v")
 
 
+def test_a_view_that_names_a_dropped_column(base: SparkSession) -> None:
+    base.sql("CREATE VIEW v AS SELECT id, name FROM t")
+    base.sql("ALTER TABLE t DROP COLUMN name")
+    said = r"UNRESOLVED_COLUMN.*`name`.*The view .*v.? reads it: CREATE OR REPLACE VIEW"
+    with pytest.raises(AnalysisException, match=said):
+        base.sql("SELECT * FROM v")
+    assert "name" in rows(base, "SHOW CREATE TABLE v")[0][0]
+    with pytest.raises(AnalysisException) as caught:
+        base.sql("SELECT name FROM t")
+    assert "The view" not in str(caught.value)
+
+
 def test_settings_of_the_session_that_created_the_view(base: SparkSession) -> None:
     base.sql("SET spark.sql.ansi.enabled = false")
     base.sql("CREATE VIEW v AS SELECT CAST('x' AS INT) AS n")

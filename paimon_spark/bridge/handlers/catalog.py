@@ -173,7 +173,7 @@ def create_table(request: Request) -> Json:
     if provider.lower() != "paimon":
         raise UnsupportedError(
             f"A table of the provider '{provider}' cannot be created in the catalog '{request.envelope.catalog.name}'.",
-            hint="Leave USING out, write USING paimon, or create it in spark_catalog.",
+            hint="Leave USING out, write USING paimon or .format('paimon'), or create it in spark_catalog.",
         )
     catalog = catalog_of(request.envelope.catalog)
     refuse_other_location(catalog, identifier, properties)

@@ -85,10 +85,11 @@ def session_conf(request: Request) -> dict[str, str]:
     return {f"{_PREFIX}{key}": value for key, value in request.table_conf.items()}
 
 
-def _context(request: Request) -> CallContext:
+def _context(request: Request, *, creates: bool = True) -> CallContext:
     from paimon_spark.cli.call import local_context
 
-    return local_context(choice_of(request), int(request.given.frame("threads") or 1), session_conf(request))
+    threads = int(request.given.frame("threads") or 1)
+    return local_context(choice_of(request), threads, session_conf(request), creates=creates)
 
 
 def _stream_here(request: Request) -> None:
@@ -99,19 +100,20 @@ def _stream_here(request: Request) -> None:
 
 def _run_here(request: Request, *, explain: bool = False) -> Answer:
     """Run the action, or plan it, in this process."""
-    from paimon_spark.calls.registry import installed_family
+    from paimon_spark.calls.registry import installed_family, installed_registry
     from paimon_spark.calls.run import run_named
     from paimon_spark.cli.call import answer_of
 
-    choice, context = choice_of(request), _context(request)
-    if not request.action.procedure:
+    action = request.action
+    if not action.procedure:
         from paimon_spark.cli.actions.delete import delete_here
         from paimon_spark.spec.identifier import Identifier
 
-        options = context.table_options(Identifier.of(request.table or ()))
-        return delete_here(request, choice, options)
-    action = request.action
-    registry = installed_family(action.family) if action.family else None
+        options = _context(request).table_options(Identifier.of(request.table or ()))
+        return delete_here(request, choice_of(request), options)
+    registry = installed_family(action.family) if action.family else installed_registry()
+    only_reads = explain or request.dry_run or registry.get(action.procedure).read_only
+    context = _context(request, creates=not only_reads)
     return answer_of(run_named(action.procedure, request.arguments, context, registry, explain=explain))
 
 

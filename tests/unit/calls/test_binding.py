@@ -111,9 +111,9 @@ def test_dry_run_is_not_a_value() -> None:
         ("table => 'a', Table => 'b', tag => 'c'", "names the argument 'table' twice."),
         ("table => 'a', tag => 'b', tagName => 'c'", "as 'tag' and as 'tagName'"),
         ("tabel => 'a'", "unknown argument 'tabel'. Did you mean 'table'?"),
-        ("n => 1", "misses the required arguments table, tag."),
-        ("table => 'a', tag => ''", "misses the required argument tag. An empty string or NULL counts as not given"),
-        ("'a'", "misses the required argument tag"),
+        ("n => 1", "lacks the required arguments table, tag."),
+        ("table => 'a', tag => ''", "lacks the required argument tag. An empty string or NULL counts as not given"),
+        ("'a'", "lacks the required argument tag"),
         ("1, 2, 3, 4, 5, NULL, 7", "has 7 positional arguments, but takes at most 6"),
     ],
 )

@@ -178,6 +178,13 @@ def test_help() -> None:
         help_rows(REGISTRY, "nope")
 
 
+def test_help_lists_each_status() -> None:
+    for name, upgraded in (("compact", True), ("rollback_to", False)):
+        (meaning,) = [r[4] for r in help_rows(installed_registry(), name) if r[:2] == ("result", "status")]
+        assert "`nothing to do`" in meaning
+        assert ("`upgraded`" in meaning) is upgraded
+
+
 def test_pages() -> None:
     assert set(pages(REGISTRY)) == {"index.md", "count.md", "Touch.md"}
     assert "| `what` | STRING | yes | The thing. |" in page(REGISTRY.get("touch"))

@@ -96,6 +96,28 @@ def test_table_and_exit_codes(warehouse: Path, capsys: pytest.CaptureFixture[str
     assert main(["doctor", "--warehouse", str(warehouse), "--table", "db.nope"]) == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["doctor", "--table", "orders"],
+        ["call", "history('orders')"],
+        ["call", "compact('orders')", "--explain"],
+        ["history", "--database", "default", "--table", "orders"],
+        ["compact", "--database", "default", "--table", "orders", "--dry_run"],
+    ],
+)
+def test_what_only_reads_creates_no_warehouse(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    warehouse = tmp_path / "missing"
+    assert main([*words, "--warehouse", str(warehouse)]) == 1
+    assert f"[INVALID_OPTION] The warehouse {warehouse} does not exist." in capsys.readouterr().err
+    assert not warehouse.exists()
+    warehouse.mkdir()
+    assert main([*words, "--warehouse", str(warehouse)]) == 1
+    assert not list(warehouse.iterdir())
+
+
 def test_the_summary_goes_to_standard_error(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["doctor", "--warehouse", str(warehouse), "--table", "db.sound"])
     assert capsys.readouterr() == ("", "1 table examined: no findings\n")

@@ -77,7 +77,7 @@ def test_a_whole_database(lake: Lake) -> None:
         ("'..*'", ArgumentError, "not a table name"),
         ("'`..`.*'", ArgumentError, "is a path"),
         ("'db.nope'", NotFoundError, "nope"),
-        ("dry_run => true", ArgumentError, "misses the required argument table"),
+        ("dry_run => true", ArgumentError, "lacks the required argument table"),
     ],
 )
 def test_wrong_arguments_are_errors_and_change_nothing(

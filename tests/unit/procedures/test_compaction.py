@@ -180,7 +180,7 @@ def test_an_empty_table() -> None:
         ("table => 'other.db.t'", ArgumentError, "the catalog 'other', but the CALL runs in the catalog 'paimon'"),
         ("table => 'a.b.c.d'", ArgumentError, "not a table name"),
         ("table => 't$files'", ArgumentError, "system table"),
-        ("table => ''", ArgumentError, "misses the required argument table"),
+        ("table => ''", ArgumentError, "lacks the required argument table"),
         ("'t', 'order', 'p'", ArgumentError, "partition columns (p)"),
         ("'t', 'order', 'nope'", NotFoundError, "Column 'nope' does not exist"),
         ("'t', 'zorder', 'k,v'", UnsupportedError, "has a primary key"),

@@ -414,7 +414,7 @@ def test_options(key: str, value: str, code: str, part: str) -> None:
     [
         ("'t', 'fatal'", ArgumentError, "the choices are error, warning, info"),
         ("'db.nope'", NotFoundError, "nope"),
-        ("severity => 'info'", ArgumentError, "misses the required argument table"),
+        ("severity => 'info'", ArgumentError, "lacks the required argument table"),
     ],
 )
 def test_wrong_arguments(arguments: str, error: type[Exception], part: str) -> None:

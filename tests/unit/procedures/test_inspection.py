@@ -177,7 +177,7 @@ def test_config() -> None:
         ("diff('t', '1999-01-01')", NotFoundError, "no snapshot at or before"),
         ("diff('t', '2024-99-01')", ArgumentError, "'from'"),
         ("history('t', 0)", ArgumentError, "limit is 0"),
-        ("why('t')", ArgumentError, "misses the required argument file"),
+        ("why('t')", ArgumentError, "lacks the required argument file"),
     ],
 )
 def test_wrong_arguments(lake: Lake, call: str, error: type[Exception], part: str) -> None:

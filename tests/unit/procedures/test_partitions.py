@@ -84,10 +84,10 @@ def test_drop_partition(lake: Lake) -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ("'t'", "misses the required argument partitions"),
+        ("'t'", "lacks the required argument partitions"),
         ("'t', 'x=1'", "'x', which is not a partition column"),
         ("'t', 'y=1', map('a', 'b')", "takes STRING"),
-        ("'t', '', NULL", "misses the required argument"),
+        ("'t', '', NULL", "lacks the required argument"),
     ],
 )
 def test_drop_partition_errors(lake: Lake, arguments: str, part: str) -> None:

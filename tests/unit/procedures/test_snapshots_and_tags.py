@@ -40,9 +40,9 @@ def test_create_tag_forms(lake: Lake) -> None:
     [
         ("'t', 'one', 1", AlreadyExistsError, "one"),
         ("'t', 'x', 99", NotFoundError, "99"),
-        ("table => 't', tag => ' '", ArgumentError, "misses the required argument tag"),
+        ("table => 't', tag => ' '", ArgumentError, "lacks the required argument tag"),
         ("table => 't', tag => 'x', time_retained => 'soon'", ArgumentError, "'time_retained': 'soon'"),
-        ("table => 't'", ArgumentError, "misses the required argument tag"),
+        ("table => 't'", ArgumentError, "lacks the required argument tag"),
         ("'t', 'x', true", ArgumentError, "BIGINT for the argument 'snapshot_id', not the BOOLEAN value true"),
     ],
 )

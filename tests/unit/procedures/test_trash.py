@@ -260,7 +260,9 @@ def test_a_commit_after_a_rollback_forbids_the_undo(lake: Lake) -> None:
     lake.call(f"undo('t', '{first}')")
     found = contents(lake)
     assert (found["rows"], found["latest"]) == (before["rows"], before["latest"])
-    assert "snapshot 5 exists again" in refused(lake, second)
+    message = refused(lake, second)
+    assert "snapshot 5 exists again" in message
+    assert "If they are to stay, the run cannot be undone." in message
 
 
 def test_runs_are_undone_in_reverse_order(lake: Lake) -> None:
@@ -534,6 +536,15 @@ def test_retention(lake: Lake) -> None:
         lake.call(f"undo('t', '{second}')")
     with pytest.raises(NotFoundError, match="RUN_NOT_FOUND"):
         lake.call("undo('20240514-100000-0a1b2c3d')")
+
+
+def test_undo_of_a_table_alone(lake: Lake) -> None:
+    with pytest.raises(NotFoundError, match=r"RUN_NOT_FOUND.*CALL sys\.undo\('db\.t', 'last'\)"):
+        lake.call("undo('db.t')")
+    with pytest.raises(NotFoundError, match=r"CALL sys\.undo\('t', 'last'\)"):
+        lake.call("undo('t')")
+    with pytest.raises(NotFoundError, match=r"RUN_NOT_FOUND.*sys\.trash"):
+        lake.call("undo('db.other')")
 
 
 def test_no_retention_means_no_trash(lake: Lake) -> None:

@@ -80,7 +80,7 @@ def test_keys_with_many_dots_are_told_from_names() -> None:
         ("paimon.c.db.t.write-onyl", "true", "Did you mean 'write-only'"),
         ("paimon.c.db.t.write-only", "yes", "true or false"),
         ("spark.paimon.proggress", "true", "Did you mean 'progress'"),
-        ("spark.paimon.something", "1", "There is no table option 'something'"),
+        ("spark.paimon.something", "1", "': there is no table option 'something'"),
         ("spark.paimon.lookup.async", "true", "has no effect on Spark"),
         ("spark.paimon.c.db.t.bucket", "3", "ALTER TABLE"),
         ("spark.paimon.c..t.write-only", "true", "empty name"),

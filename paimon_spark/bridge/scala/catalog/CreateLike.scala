@@ -44,7 +44,8 @@ object CreateLike {
   def claim(session: SparkSession, parsed: Object): Object =
     wanted(parsed).filter(isOurs(session, _)).fold(parsed)(PaimonCreateLike(_))
 
-  private val Name = {
+  /** The pattern of a name of several parts. */
+  val Name = {
     val part = "(?:`(?:[^`]|``)+`|\\w+)"
     s"$part(?:\\s*\\.\\s*$part)*"
   }

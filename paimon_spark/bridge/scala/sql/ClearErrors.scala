@@ -2,6 +2,7 @@ package org.apache.spark.sql.paimonbridge
 
 import scala.util.control.NonFatal
 
+import org.apache.spark.QueryContextType
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.analysis._
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -9,14 +10,14 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** An error of Spark's analyzer, without the plan that Spark appends to it. */
-class WithoutPlan(found: AnalysisException) extends AnalysisException(message = found.message, line = found.line,
+class WithoutPlan(found: AnalysisException) extends AnalysisException(message = ClearErrors.told(found), line = found.line,
   startPosition = found.startPosition, errorClass = found.errorClass, messageParameters = found.messageParameters,
   context = found.context)
 
 /** Makes Spark check statements on Paimon tables one step earlier, so that errors are reported without the plan.
   *
   * Only statements that will be rejected are affected, and only for errors that no later step can resolve. A subquery
-  * or a view is analyzed separately first, and unresolved references in it may refer to the outer query.
+  * is analyzed separately first, and unresolved references in it may refer to the outer query; those in a view cannot.
   */
 case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
@@ -24,8 +25,7 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
     plan
   }
 
-  private def isWhole: Boolean =
-    AnalysisContext.get.outerPlan.isEmpty && AnalysisContext.get.catalogAndNamespace.isEmpty
+  private def isWhole: Boolean = AnalysisContext.get.outerPlan.isEmpty
 
   private def isDoubtful(plan: LogicalPlan): Boolean =
     (!plan.resolved || plan.isInstanceOf[AlterTableCommand]) && !plan.exists(_.isInstanceOf[UnresolvedHint])
@@ -40,6 +40,16 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object ClearErrors {
+  /** The message of an error; one in the text of a view names the view, too. */
+  private[paimonbridge] def told(error: AnalysisException): String = {
+    val view = error.context.find(c => c.contextType() == QueryContextType.SQL && c.objectType() == "VIEW")
+    view.map(_.objectName()).fold(error.message) { name =>
+      val said = s" The view $name reads it: CREATE OR REPLACE VIEW $name replaces the view, and SHOW CREATE TABLE $name shows it."
+      val at = error.message.lastIndexOf(" SQLSTATE:")
+      if (at < 0) error.message + said else error.message.take(at) + said + error.message.drop(at)
+    }
+  }
+
   /** Errors that no later analysis step can resolve. */
   private val Final = Seq("UNRESOLVED_", "DATATYPE_MISMATCH", "FIELD_", "AMBIGUOUS_", "NOT_SUPPORTED_")
 

@@ -28,22 +28,23 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
       case insert: InsertIntoStatement => failIfMissing(insert.table)
       case write: V2WriteCommand => failIfMissing(write.table)
       case drop: DropTable if !drop.ifExists => drop.child match {
-        case r: ResolvedIdentifier => failIfMissing(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin)
+        case r: ResolvedIdentifier => failIfMissing(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin, "")
         case _ =>
       }
+      case describe: DescribeColumn => failIfMissing(describe.relation, OtherStatements.history(describe).getOrElse(""))
       case other => failIfMissing(other)
     }
     plan
   }
 
-  private def failIfMissing(plan: LogicalPlan): Unit = plan match {
-    case r: UnresolvedRelation if !r.isStreaming => failIfMissing(r.multipartIdentifier, r.origin)
-    case t: UnresolvedTable => failIfMissing(t.multipartIdentifier, t.origin)
-    case t: UnresolvedTableOrView => failIfMissing(t.multipartIdentifier, t.origin)
+  private def failIfMissing(plan: LogicalPlan, hint: String = ""): Unit = plan match {
+    case r: UnresolvedRelation if !r.isStreaming => failIfMissing(r.multipartIdentifier, r.origin, hint)
+    case t: UnresolvedTable => failIfMissing(t.multipartIdentifier, t.origin, hint)
+    case t: UnresolvedTableOrView => failIfMissing(t.multipartIdentifier, t.origin, hint)
     case _ =>
   }
 
-  private def failIfMissing(name: Seq[String], origin: Origin): Unit = {
+  private def failIfMissing(name: Seq[String], origin: Origin, hint: String): Unit = {
     val manager = CreateLike.manager(session)
     // In a view, the current catalog and database are those of its creation.
     val (current, namespace) = AnalysisContext.get.catalogAndNamespace match {
@@ -56,14 +57,15 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
         (manager.catalog(first), Identifier.of(rest.init.toArray, rest.last))
       case _ => (current, Identifier.of(name.init.toArray, name.last))
     }
-    failIfMissing(catalog, ident, name, origin)
+    failIfMissing(catalog, ident, name, origin, hint)
   }
 
-  private def failIfMissing(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin): Unit = catalog match {
+  private def failIfMissing(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin,
+      hint: String): Unit = catalog match {
     case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
       case Failure(missing: MissingTable) =>
         val reader = origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
-        throw new TableNotFound(missing.explained + reader, name, origin)
+        throw new TableNotFound(missing.explained + reader + hint, name, origin)
       case _ =>
     }
     case _ =>

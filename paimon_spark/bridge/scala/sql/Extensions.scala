@@ -79,7 +79,8 @@ object Extensions {
             try parsed(session, delegate, method, args, text)
             catch { case e: ParseException if plan =>
               FlinkStatements.rejected(session, text.get)
-                .orElse(CreateLike.rejected(session, delegate, text.get)).getOrElse(throw e)
+                .orElse(CreateLike.rejected(session, delegate, text.get))
+                .orElse(OtherStatements.rejected(session, delegate, text.get)).getOrElse(throw e)
             }
           }
         } catch { case error: PaimonException if plan => FailedStatement(error) }

@@ -109,12 +109,21 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
       .filter(_ => !described.get("primary_keys").isEmpty)
     val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
       relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
+    checkNames(columns ++ kind, columns)
     val frame = filled(owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed, target.output)
     val statement: LogicalPlan =
       if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
       else AppendData.byName(target, frame, write.options)
     statement.setTagValue(MergedSchemas.Done, true)
     Dataset.ofRows(owner, statement)
+  }
+
+  /** Refuses columns that the table lacks. */
+  private def checkNames(taken: Seq[String], columns: Seq[String]): Unit = {
+    val unknown = child.schema.fieldNames.filterNot(n => taken.exists(conf.resolver(_, n)))
+    if (unknown.nonEmpty) throw new PaimonException(s"[COLUMN_NOT_FOUND] The rows of the stream have columns that table " +
+      s"${write.table.name} lacks: ${unknown.map(n => s"'$n'").mkString(", ")}. The table has ${columns.mkString(", ")}. " +
+      "Rename or drop these columns, or set write.merge-schema.", "COLUMN_NOT_FOUND")
   }
 
   /** The rows with the defaults of columns that they lack; without one, a column that is not nullable is an error. */
