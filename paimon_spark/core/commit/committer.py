@@ -21,9 +21,11 @@ from paimon_spark.core.commit.conflict_check import (
     check_same_rows,
     check_whole_partitions,
 )
+from paimon_spark.core.commit.row_range_check import check_no_global_index, check_row_ranges, check_same_columns
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -90,6 +92,7 @@ class FileStoreCommit:
         whole_partitions: bool = False,
         rows_of: int | None = None,
         buckets_of: int | None = None,
+        columns_of: int | None = None,
     ) -> CommitResult:
         """Publish the changes of writers and compactors: the writes first, then the compactions.
 
@@ -105,6 +108,8 @@ class FileStoreCommit:
                 their partitions after it.
             buckets_of: the snapshot whose rows the removed files hold; no rows may be written to their buckets after
                 it.
+            columns_of: the snapshot whose rows the added files hold columns of, in a table with data evolution; the
+                same columns of these rows must not change after it.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -121,6 +126,8 @@ class FileStoreCommit:
                 plan = _of_whole_partitions(written)
             if buckets_of is not None:
                 plan = _on_buckets(plan, buckets_of)
+            if columns_of is not None:
+                plan = _on_columns(plan, columns_of)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
         return self._and_compaction(ids, compacted, metadata, rows_of)
@@ -226,6 +233,8 @@ class FileStoreCommit:
         """Publish a compaction, if there is one; return it and the snapshots published before it."""
         if not compacted.is_empty:
             plan = _fixed(compacted) if rows_of is None else _on_rows(compacted, rows_of)
+            if evolves(self.table):
+                plan = _on_row_ranges(plan)
             ids = (*ids, self._publish(plan, compacted.kind, metadata))
         return Committed(ids) if ids else EmptyCommit()
 
@@ -276,6 +285,30 @@ def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         change = planned(store, base)
         check_same_buckets(store, base, change, snapshot_id)
+        return change
+
+    return plan
+
+
+def _on_row_ranges(planned: Planner) -> Planner:
+    """Return the planner of a change that is valid only while its files cover rows as the table's files do."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        change = planned(store, base)
+        check_row_ranges(store, base, change)
+        return change
+
+    return plan
+
+
+def _on_columns(planned: Planner, snapshot_id: int) -> Planner:
+    """Return the planner of new values of columns, valid only while nobody else changes these columns of the rows."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        change = planned(store, base)
+        check_same_columns(store, base, change, snapshot_id)
+        check_row_ranges(store, base, change)
+        check_no_global_index(store, base, change)
         return change
 
     return plan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -44,7 +45,7 @@ class RollingWriter:
     """Writes the data files of one bucket at one level, or its `changelog` files.
 
     Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
-    order, with their tracking columns if `tracked`.
+    order, with their tracking columns if `tracked`. With `columns`, only these are stored, in a single file of any size.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class RollingWriter:
         first_sequence: int = 0,
         tracked: bool = False,
         changelog: bool = False,
+        columns: Collection[str] | None = None,
     ) -> None:
         self._table = table
         self._changelog = changelog
@@ -69,14 +71,16 @@ class RollingWriter:
         options = table.options
         self._format = options.file_format_of(level, changelog=changelog)
         self._compression = options.file_compression_of(level, changelog=changelog)
-        self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog)
+        self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog, columns=columns)
         self._indexes = () if changelog or bucket < 0 else index_specs(options.values)
         self._index_threshold = options.file_index_in_manifest_threshold
-        self._target = options.target_file_size(primary_key=table.is_primary_key_table)
-        self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
+        whole = columns is None
+        self._target = options.target_file_size(primary_key=table.is_primary_key_table) if whole else sys.maxsize
+        rolls = whole and source is FileSource.APPEND and not changelog
+        self._most_rows = options.target_file_row_num if rolls else None
         self._directory = table.paths.bucket_dir(partition, bucket)
-        blobs = () if changelog else blob_columns(table)
-        self._blobs = {name: BlobFileWriter(table, self._directory, name, _created_now) for name in blobs}
+        blobs = () if changelog or not whole else blob_columns(table)
+        self._blobs = {name: BlobFileWriter(table, self._directory, name, created_now) for name in blobs}
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
 
@@ -146,7 +150,7 @@ class RollingWriter:
             )
         except OSError as e:
             raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e
-        index = FileIndexWriter(self._indexes, self._table.schema.fields) if self._indexes else None
+        index = FileIndexWriter(self._indexes, self._stored) if self._indexes else None
         self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked, index=index)
         return self._open
 
@@ -195,15 +199,16 @@ class RollingWriter:
             max_sequence_number=opened.last_sequence,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=_created_now(),
+            creation_time=created_now(),
             delete_row_count=opened.deletes,
             file_source=self._source,
         )
 
     def _appended(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
         first, last = self._sequences(opened, written.rows)
-        fields = [f for f in self._table.schema.fields if f.name not in self._blobs]
-        names = tuple(f.name for f in self._fields) if self._tracked or self._blobs else None
+        fields = self._stored
+        partial = len(fields) < len(self._table.schema.fields)
+        names = tuple(f.name for f in self._fields) if self._tracked or partial else None
         return DataFileMeta(
             file_name=opened.name,
             file_size=written.size,
@@ -218,10 +223,16 @@ class RollingWriter:
             max_sequence_number=last,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=_created_now(),
+            creation_time=created_now(),
             delete_row_count=0,
             file_source=self._source,
         )
+
+    @property
+    def _stored(self) -> Sequence[DataField]:
+        """Return the columns of the table in a file."""
+        own = {f.name for f in self._fields}
+        return [f for f in self._table.schema.fields if f.name in own]
 
     def _sequences(self, opened: _OpenFile, rows: int) -> tuple[int, int]:
         """Return the lowest and highest sequence number of a file of an append table."""
@@ -281,13 +292,14 @@ class _OpenFile:
 
 
 def _physical(
-    table: Table, level: int, *, tracked: bool, changelog: bool
+    table: Table, level: int, *, tracked: bool, changelog: bool, columns: Collection[str] | None
 ) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
     """Return the columns of a data file in order, and the statistics mode of each."""
     modes = table.options.stats_modes(table.schema.field_names, level, changelog=changelog)
     blobs = () if changelog else blob_columns(table)
-    if blobs:
-        stored = [(f, m) for f, m in zip(table.schema.fields, modes, strict=True) if f.name not in blobs]
+    if blobs or columns is not None:
+        chosen = [f.name for f in table.schema.fields if f.name not in blobs and (columns is None or f.name in columns)]
+        stored = [(f, m) for f, m in zip(table.schema.fields, modes, strict=True) if f.name in chosen]
         return tuple(f for f, _ in stored), tuple(m for _, m in stored)
     if tracked:
         return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
@@ -312,5 +324,6 @@ def wall_clock_millis(epoch_millis: int) -> int:
     return epoch_millis + time.localtime(epoch_millis / 1000).tm_gmtoff * 1000
 
 
-def _created_now() -> int:
+def created_now() -> int:
+    """Return the present time as the creation times of files are stored."""
     return wall_clock_millis(time.time_ns() // 1_000_000)

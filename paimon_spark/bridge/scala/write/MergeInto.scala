@@ -23,6 +23,8 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def changeKinds: Seq[String] =
     if (onlyInserts) Nil else if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
+  override protected def deletes: Boolean = actions.exists(_.isInstanceOf[DeleteAction])
+  override protected def updates: Seq[Seq[Assignment]] = actions.collect { case u: UpdateAction => u.assignments }
   override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
