@@ -296,7 +296,10 @@ def _evolution(table: Table) -> dict[str, int] | None:
         return None
     options = table.options
     attempts = options.number("write.data-evolution.update-conflict-retry.max-attempts")
-    return {"attempts": max(1, attempts), "wait": max(0, options.number("write.data-evolution.update-conflict-retry.wait-ms"))}
+    return {
+        "attempts": max(1, attempts),
+        "wait": max(0, options.number("write.data-evolution.update-conflict-retry.wait-ms")),
+    }
 
 
 def _partial_update(table: Table) -> dict[str, Any] | None:

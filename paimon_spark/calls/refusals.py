@@ -41,10 +41,6 @@ REFUSED: Mapping[str, Refusal] = {
     "create_function": _FUNCTIONS,
     "create_global_index": _GLOBAL_INDEX,
     "create_privileged_user": _PRIVILEGES,
-    "data_evolution_merge_into": Refusal(
-        "UPDATE and MERGE of tables with data evolution are not supported",
-        "Delete the rows and insert the new ones, or write with Paimon.",
-    ),
     "drop_function": _FUNCTIONS,
     "drop_global_index": _GLOBAL_INDEX,
     "drop_privileged_user": _PRIVILEGES,

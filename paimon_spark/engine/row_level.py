@@ -35,7 +35,6 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.types import beyond_micros
 
 
-
 @dataclass(frozen=True, slots=True)
 class RowChanges:
     """What a statement does to rows of a table with data evolution: it changes columns, and may delete rows."""
@@ -112,9 +111,7 @@ def _check_no_postponed_rows(table: Table, operation: Operation) -> None:
         )
 
 
-def _evolving(
-    plan: WritePlan, operation: Operation, snapshot_id: int | None, changes: RowChanges | None
-) -> WritePlan:
+def _evolving(plan: WritePlan, operation: Operation, snapshot_id: int | None, changes: RowChanges | None) -> WritePlan:
     """Return the plan for a table with data evolution: rows are marked, or get files with their changed columns."""
     table = plan.table
     given = changes or _all_changes(table, operation)
@@ -223,10 +220,10 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
         return complete_write(plan, messages, runner)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        result = commit.commit(
-            messages, CommitMetadata(operation=plan.operation), columns_of=plan.info.columns_of or None
-        )
-    return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
+        metadata, read = CommitMetadata(operation=plan.operation), plan.info.columns_of
+        result = commit.commit(messages, metadata) if read is None else commit.commit_columns(messages, metadata, read)
+    files = tuple(f for m in messages for f in m.new_files)
+    return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user), files=files), runner)
 
 
 def change_arrow(

@@ -78,7 +78,8 @@ _WRITE = """
     tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
     write-only  write.data-evolution.update-conflict-retry.max-attempts
-    write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema  write.merge-schema.explicit-cast
+    write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema
+    write.merge-schema.explicit-cast
     write.merge-schema.type-widening
 """
 _CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"

@@ -123,7 +123,9 @@ def test_merge_of_all_clauses(spark: SparkSession) -> None:
     marks = "'deletion-vectors.enabled'='true'"
     spark.sql(f"CREATE TABLE t (id INT, v STRING, n INT, p INT) PARTITIONED BY (p) TBLPROPERTIES ({EVOLVING}, {marks})")
     spark.sql("INSERT INTO t SELECT id, concat('v', id), id, id % 2 FROM range(8)")
-    spark.sql("CREATE OR REPLACE TEMPORARY VIEW s AS SELECT * FROM VALUES (0, 'A'), (1, 'B'), (2, 'C'), (9, 'N') s(id, v)")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW s AS SELECT * FROM VALUES (0, 'A'), (1, 'B'), (2, 'C'), (9, 'N') s(id, v)"
+    )
     merge = (
         "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED AND s.v = 'C' THEN DELETE "
         "WHEN MATCHED AND s.v = 'B' THEN UPDATE SET n = t.n + 100 WHEN MATCHED THEN UPDATE SET v = s.v "
@@ -149,7 +151,9 @@ def test_merge_of_all_clauses(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="partition column 'p'"):
         spark.sql("UPDATE t SET p = 5 WHERE id = 1")
     with pytest.raises(Exception, match="MERGE_CARDINALITY_VIOLATION"):
-        spark.sql("MERGE INTO t USING (SELECT 1 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 0")
+        spark.sql(
+            "MERGE INTO t USING (SELECT 1 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 0"
+        )
     assert rows(spark, "SELECT * FROM t ORDER BY id") == expected
 
 

@@ -92,7 +92,6 @@ class FileStoreCommit:
         whole_partitions: bool = False,
         rows_of: int | None = None,
         buckets_of: int | None = None,
-        columns_of: int | None = None,
     ) -> CommitResult:
         """Publish the changes of writers and compactors: the writes first, then the compactions.
 
@@ -108,8 +107,6 @@ class FileStoreCommit:
                 their partitions after it.
             buckets_of: the snapshot whose rows the removed files hold; no rows may be written to their buckets after
                 it.
-            columns_of: the snapshot whose rows the added files hold columns of, in a table with data evolution; the
-                same columns of these rows must not change after it.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -126,11 +123,30 @@ class FileStoreCommit:
                 plan = _of_whole_partitions(written)
             if buckets_of is not None:
                 plan = _on_buckets(plan, buckets_of)
-            if columns_of is not None:
-                plan = _on_columns(plan, columns_of)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
         return self._and_compaction(ids, compacted, metadata, rows_of)
+
+    @translate_io_errors()
+    def commit_columns(
+        self, messages: Iterable[CommitMessage], metadata: CommitMetadata, snapshot_id: int
+    ) -> CommitResult:
+        """Publish the changes of writers to a table with data evolution, some of whose files hold columns of its rows.
+
+        Args:
+            messages: the changes.
+            metadata: properties of the commit that the snapshot records.
+            snapshot_id: the snapshot that the rows were read from; the same columns of them must not change after it.
+
+        Raises:
+            ConflictError: another commit changed or rewrote the rows, or every attempt lost the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
+            UnsupportedError: a changed column has a global index.
+        """
+        written = append_part(messages)
+        if written.is_empty:
+            return EmptyCommit()
+        return Committed((self._publish(_on_columns(written, snapshot_id), written.kind, metadata),))
 
     @translate_io_errors()
     def overwrite(
@@ -301,14 +317,13 @@ def _on_row_ranges(planned: Planner) -> Planner:
     return plan
 
 
-def _on_columns(planned: Planner, snapshot_id: int) -> Planner:
+def _on_columns(change: Change, snapshot_id: int) -> Planner:
     """Return the planner of new values of columns, valid only while nobody else changes these columns of the rows."""
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
-        change = planned(store, base)
         check_same_columns(store, base, change, snapshot_id)
-        check_row_ranges(store, base, change)
         check_no_global_index(store, base, change)
+        check_row_ranges(store, base, change)
         return change
 
     return plan

@@ -1,7 +1,7 @@
 """New values of some columns of rows in a table with data evolution: new files with only these columns.
 
 A file covers a whole row range, so the rows of the range that are not updated keep their values by copies of them.
-BLOB values are not copied: a row without a new value refers to an older file. Row ids stay.
+BLOB values are not copied: a row without a new value refers to an older file. Row ids stay. (docs/spec/semantics.md, A10)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError
 from paimon_spark.format.arrays import I64
-from paimon_spark.spec.kinds import FileSource, RowKind
+from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
@@ -43,9 +43,9 @@ class ColumnUpdater(AbortableWriter):
     """Applies the changes of one task.
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
-    all are set for a row to delete or update, and null for a new row. Of an updated row, only the changed columns count.
-    Rows are sorted by file and position, new rows first. Memory: the old values of one row group of a range, and the
-    changes of these rows.
+    all are set for a row to delete or update, and null for a new row. Of an updated row, the changed columns count.
+    Rows are sorted by file and position, new rows first. Memory: the old values of some rows of a range, and the changes
+    of these rows.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -163,17 +163,10 @@ class _OpenRange:
         self._plain = tuple(f for f in fields if f.name not in blobs)
         place = (entry.partition, entry.bucket)
         self._chunks = _old_values(BucketFiles(table, *place), found, self._plain)
-        self._writer = (
-            RollingWriter(
-                table, *place, level=0, source=FileSource.APPEND, columns=frozenset(f.name for f in self._plain)
-            )
-            if self._plain
-            else None
-        )
+        names = frozenset(f.name for f in self._plain)
+        self._writer = RollingWriter.of_columns(table, *place, names) if names else None
         directory = table.paths.bucket_dir(*place)
-        self._blobs = {
-            f.name: BlobFileWriter(table, directory, f.name, created_now) for f in fields if f.name in blobs
-        }
+        self._blobs = {f.name: BlobFileWriter(table, directory, f.name, created_now) for f in fields if f.name in blobs}
         self._rows: pa.Table | None = None
         self._start = 0
         self._changed: list[I64] = []
@@ -201,7 +194,10 @@ class _OpenRange:
         for rows in self._chunks:
             self._write(rows, np.zeros(0, np.int64), None)
         files: list[DataFileMeta] = []
-        for written in ([] if self._writer is None else self._writer.close(), *(b.roll() for b in self._blobs.values())):
+        for written in (
+            [] if self._writer is None else self._writer.close(),
+            *(b.roll() for b in self._blobs.values()),
+        ):
             files += _numbered(written, self._found)
         return CommitMessage(
             partition=self._entry.partition,

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,7 +46,7 @@ class RollingWriter:
     """Writes the data files of one bucket at one level, or its `changelog` files.
 
     Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
-    order, with their tracking columns if `tracked`. With `columns`, only these are stored, in a single file of any size.
+    order, with their tracking columns if `tracked`.
     """
 
     def __init__(
@@ -59,7 +60,6 @@ class RollingWriter:
         first_sequence: int = 0,
         tracked: bool = False,
         changelog: bool = False,
-        columns: Collection[str] | None = None,
     ) -> None:
         self._table = table
         self._changelog = changelog
@@ -71,18 +71,25 @@ class RollingWriter:
         options = table.options
         self._format = options.file_format_of(level, changelog=changelog)
         self._compression = options.file_compression_of(level, changelog=changelog)
-        self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog, columns=columns)
+        self._fields, self._modes = _physical(table, level, tracked=tracked, changelog=changelog)
         self._indexes = () if changelog or bucket < 0 else index_specs(options.values)
         self._index_threshold = options.file_index_in_manifest_threshold
-        whole = columns is None
-        self._target = options.target_file_size(primary_key=table.is_primary_key_table) if whole else sys.maxsize
-        rolls = whole and source is FileSource.APPEND and not changelog
-        self._most_rows = options.target_file_row_num if rolls else None
+        self._target = options.target_file_size(primary_key=table.is_primary_key_table)
+        self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
         self._directory = table.paths.bucket_dir(partition, bucket)
-        blobs = () if changelog or not whole else blob_columns(table)
+        blobs = () if changelog else blob_columns(table)
         self._blobs = {name: BlobFileWriter(table, self._directory, name, created_now) for name in blobs}
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
+
+    @classmethod
+    def of_columns(cls, table: Table, partition: bytes, bucket: int, columns: Collection[str]) -> Self:
+        """Return a writer of some columns, other than BLOBs, of rows of an append table: of a single file."""
+        writer = cls(table, partition, bucket, level=0, source=FileSource.APPEND)
+        kept = [(f, m) for f, m in zip(writer._fields, writer._modes, strict=True) if f.name in columns]
+        writer._fields, writer._modes = tuple(f for f, _ in kept), tuple(m for _, m in kept)
+        writer._target, writer._most_rows, writer._blobs = sys.maxsize, None, {}
+        return writer
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, rolling over to a new file when the current one is full."""
@@ -292,14 +299,13 @@ class _OpenFile:
 
 
 def _physical(
-    table: Table, level: int, *, tracked: bool, changelog: bool, columns: Collection[str] | None
+    table: Table, level: int, *, tracked: bool, changelog: bool
 ) -> tuple[tuple[DataField, ...], tuple[StatsMode, ...]]:
     """Return the columns of a data file in order, and the statistics mode of each."""
     modes = table.options.stats_modes(table.schema.field_names, level, changelog=changelog)
     blobs = () if changelog else blob_columns(table)
-    if blobs or columns is not None:
-        chosen = [f.name for f in table.schema.fields if f.name not in blobs and (columns is None or f.name in columns)]
-        stored = [(f, m) for f, m in zip(table.schema.fields, modes, strict=True) if f.name in chosen]
+    if blobs:
+        stored = [(f, m) for f, m in zip(table.schema.fields, modes, strict=True) if f.name not in blobs]
         return tuple(f for f, _ in stored), tuple(m for _, m in stored)
     if tracked:
         return (*table.schema.fields, *TRACKING_FIELDS), (*modes, *(StatsMode.parse("none"),) * len(TRACKING_FIELDS))
