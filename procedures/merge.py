@@ -197,9 +197,9 @@ class DataEvolutionMergeInto:
     """Join target and source, and write new files with only the changed columns of the matched rows' row ranges.
 
     Rows are neither added nor deleted, and keep their `_ROW_ID`. A null replaces a value too. Partition columns cannot
-    be changed. Of several source rows that match a target row, one is chosen. If another commit changes the same columns
-    of the same rows meanwhile, or compacts them, the CALL fails and changes nothing. The statements `UPDATE` and
-    `MERGE INTO` write the same files, and `MERGE INTO` reports source rows that match the same target row.
+    be changed. Of several source rows that match a target row, one is chosen; the statement `MERGE INTO`, which writes
+    the same files, reports them. If another commit changes the same columns of the same rows meanwhile, or compacts
+    them, the CALL fails and changes nothing.
 
     Conditions and values are expressions without subqueries, aggregates and window functions; views in `source_sqls`
     may use those. Columns that occur in both tables must be qualified with the table's name.

@@ -231,6 +231,11 @@ def _check(rows: DataFrame, table: Table, request: MergeRequest, condition: str,
 
 
 def check_condition(rows: DataFrame, text: str, written: str, parameter: str) -> None:
+    """Analyse a condition, `written` as the argument `parameter`.
+
+    Raises:
+        ArgumentError: it does not fit the tables, or is not a condition.
+    """
     (kind,) = analysed(rows, (text,), written, parameter)
     if kind.typeName() not in ("boolean", "void"):
         raise ArgumentError(

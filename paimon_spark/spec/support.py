@@ -82,7 +82,10 @@ _WRITE = """
     write.merge-schema.explicit-cast
     write.merge-schema.type-widening
 """
-_CALL = "sort-compaction.local-sample.magnification  zorder.var-length-contribution"
+_CALL = """
+    data-evolution.compaction.rewrite-row-ids  sort-compaction.local-sample.magnification
+    zorder.var-length-contribution
+"""
 _TABLE = """
     blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
     bucket  bucket-function.type  bucket-key
@@ -107,6 +110,7 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
+    "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "type": "table",

@@ -126,6 +126,7 @@ ELSEWHERE: Mapping[str, str] = {
     "cancel": "ends another CALL: tests/spark/test_cancel.py",
     "maintain": "calls others: tests/unit/engine/test_health_of_histories.py",
     "alter_column_default_value": "writes a schema and no file of the table's data",
+    "data_evolution_merge_into": "needs Spark: tests/spark/test_data_evolution.py",
     "merge_into": "needs Spark: tests/spark/test_merge_into.py",
     "migrate_database": "needs Spark: tests/unit/procedures/test_migration.py",
     "migrate_file": "needs Spark: tests/unit/procedures/test_migration.py",

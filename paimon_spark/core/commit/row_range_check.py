@@ -1,7 +1,8 @@
 """Checks of the row ranges of a table with data evolution, whose files hold different columns of the same rows.
 
 New column files must cover rows as the table's files do now, and nobody else may have changed the same columns of the
-same rows since they were read. A compaction must not leave files that cover a row range only in part. (docs/spec/semantics.md, Z6)
+same rows since they were read. A compaction must not leave files that cover a row range only in part.
+(docs/spec/semantics.md, Z6)
 """
 
 from __future__ import annotations

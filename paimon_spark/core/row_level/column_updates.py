@@ -1,7 +1,9 @@
 """New values of some columns of rows in a table with data evolution: new files with only these columns.
 
 A file covers a whole row range, so the rows of the range that are not updated keep their values by copies of them.
-BLOB values are not copied: a row without a new value refers to an older file. Row ids stay. (docs/spec/semantics.md, A10)
+BLOB values are not copied: a row without a new value refers to an older file. Row ids stay.
+
+(docs/spec/semantics.md, A10)
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class ColumnUpdater(AbortableWriter):
 
     A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
     all are set for a row to delete or update, and null for a new row. Of an updated row, the changed columns count.
-    Rows are sorted by file and position, new rows first. Memory: the old values of some rows of a range, and the changes
-    of these rows.
+    Rows are sorted by file and position, new rows first. Memory: the old values of some rows of a range, and the
+    changes of these rows.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:

@@ -205,12 +205,13 @@ def plan_compaction(
 
 
 def _check_keeps_row_ids(table: Table) -> None:
-    key = "data-evolution.compaction.rewrite-row-ids"
-    if evolves(table) and table.options.deletion_vectors_enabled and table.options.flag(key):
+    rewrites = table.options.flag("data-evolution.compaction.rewrite-row-ids")
+    if rewrites and evolves(table) and table.options.deletion_vectors_enabled:
+        key = "'data-evolution.compaction.rewrite-row-ids'"
         raise UnsupportedError(
-            f"Table {table.name} has '{key}' = 'true': its compaction is to remove deleted rows and give the others "
-            "new ids, which this release does not do.",
-            hint=f"Compact it with '{key}' = 'false', which keeps the ids, or with Apache Paimon.",
+            f"Table {table.name} has {key} = 'true': its compaction is to remove deleted rows and give the others new "
+            "ids, which this release does not do.",
+            hint=f"Compact it with {key} = 'false', which keeps the ids, or with Apache Paimon.",
         )
 
 

@@ -132,6 +132,7 @@ KEEP = [
     "create_tag",
     "create_tag_from_timestamp",
     "create_tag_from_watermark",
+    "data_evolution_merge_into",
     "diff",
     "doctor",
     "history",
