@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,10 @@ def test_columns_in_several_files(spark: SparkSession, sample: str) -> None:
     spark.sql(f"UPDATE {sample} SET name = upper(name), price = price + 1 WHERE id IN (2, 7)")
     found = rows(spark, f"SELECT id, name, price, _ROW_ID FROM {sample} WHERE id IN (1, 2, 7) ORDER BY id")
     assert [(i, n, r) for i, n, _, r in found] == [(1, "uno", 0), (2, "DOS", 1), (7, "SEVEN", 6)]
-    with pytest.raises(Exception, match=r"data-evolution\.enabled"):
-        spark.sql(f"CALL sys.compact(table => '{sample}')")
+    before = rows(spark, f"SELECT *, _ROW_ID FROM {sample} ORDER BY id")
+    (done,) = spark.sql(f"CALL sys.compact(table => '{sample}')").collect()
+    assert (done["status"], done["files_out"]) == ("done", 1)
+    assert rows(spark, f"SELECT *, _ROW_ID FROM {sample} ORDER BY id") == before
     assert rows(spark, f"SELECT count(*) FROM {sample}") == [(7,)]
 
 
@@ -164,3 +167,33 @@ def test_new_blobs_refer_to_older_files(spark: SparkSession) -> None:
     spark.sql("UPDATE t SET image = NULL, v = 'C' WHERE id = 3")
     assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, b"\x00\xff", "a"), (2, b"\x22", "b"), (3, None, "C")]
     assert held(spark) == [("id,v", 1), ("image", 3), ("v", 1)]
+
+
+def test_updates_of_one_column_at_a_time_run_again(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, n INT) TBLPROPERTIES ({EVOLVING})")
+    spark.sql("INSERT INTO t SELECT /*+ COALESCE(1) */ id, 0 FROM range(4)")
+    with ThreadPoolExecutor(2) as pool:
+        statements = [f"UPDATE t SET n = n + {10**i} WHERE id >= {i}" for i in range(3)]
+        for done in [pool.submit(spark.sql, s) for s in statements]:
+            done.result()
+    assert rows(spark, "SELECT id, n FROM t ORDER BY id") == [(0, 1), (1, 11), (2, 111), (3, 111)]
+
+
+def test_columns_are_merged_by_the_procedure(spark: SparkSession) -> None:
+    spark.sql(f"CREATE TABLE t (id INT, v STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ({EVOLVING})")
+    spark.sql("INSERT INTO t VALUES (1, 'a', 0), (2, 'b', 1)")
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW s AS SELECT 2 AS id, 'B' AS v")
+    call = "CALL sys.data_evolution_merge_into(target_table => 't', source_table => 's', merge_condition => '{}', "
+    call += "matched_update_set => '{}')"
+    with pytest.raises(Exception, match=r"sets p, by which table .* is partitioned"):
+        spark.sql(call.format("t.id = s.id", "p = 5"))
+    with pytest.raises(Exception, match="names the column 'x'"):
+        spark.sql(call.format("t.id = s.id", "x = 5"))
+    (nothing,) = spark.sql(call.format("t.id = s.id + 7", "*")).collect()
+    assert (nothing["result"], nothing["status"]) == ("Success", "nothing to do")
+    (done,) = spark.sql(call.format("t.id = s.id", "*")).collect()
+    assert (done["status"], done["files_out"], done["snapshot_after"]) == ("done", 1, 2)
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, "a", 0), (2, "B", 1)]
+    spark.sql("CREATE TABLE plain (id INT, v STRING)")
+    with pytest.raises(Exception, match=r"no 'data-evolution\.enabled' = 'true'"):
+        spark.sql(call.format("t.id = s.id", "*").replace("'t'", "'plain'"))

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from paimon_spark.api.row_changes import deletions
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import AppendOptions
@@ -21,9 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import (
-    RowChanges,
     change_arrow,
-    finish_changes,
     plan_changes,
     row_changer,
     with_all_rows,
@@ -31,50 +27,22 @@ from paimon_spark.engine.row_level import (
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ConflictError, EngineError, UnsupportedError
-from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.manifest.codec import indexed_columns
-from paimon_spark.spec.kinds import ROW_ID, FileSource, Operation, RowKind
+from paimon_spark.spec.kinds import ROW_ID, FileSource, Operation
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table
+from tests.column_changes import begin_update, changes, update
 from tests.small_tables import frame, put, rows
 
 EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
 SOON = {"compaction.min.file-num": "2", "source.split.open-file-cost": "1 b"}
-PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
 OPTIONS = AppendOptions(target_file_size=100, open_file_cost=1, min_file_num=2)
 
 
 def evolving_table(**options: str) -> Table:
     return new_table({"k": "INT", "v": "STRING", "n": "INT"}, options=EVOLVING | SOON | options)
-
-
-def changes(table: Table, update: dict[str, Any], where: Callable[[dict[str, Any]], bool]) -> pa.Table:
-    """Return the input that sets columns of the rows for which `where` is true."""
-    plan = plan_select(with_all_rows(table))
-    found = (b for s in plan.splits for b in read_split(plan.table, s, plan.columns, metadata_columns=PLACE))
-    chosen = [r | update | {ROW_KIND: RowKind.UPDATE_AFTER} for b in found for r in b.to_pylist() if where(r)]
-    schema = to_arrow_schema(table.schema.fields)
-    for name, kind in ((ROW_KIND, pa.int8()), (FILE_PATH, pa.string()), (ROW_INDEX, pa.int64()), (VECTOR, pa.int64())):
-        schema = schema.append(pa.field(name, kind))
-    return pa.Table.from_pylist(sorted(chosen, key=lambda r: (r[FILE_PATH], r[ROW_INDEX])), schema=schema)
-
-
-def begin_update(
-    table: Table, where: Callable[[dict[str, Any]], bool] = lambda _: True, **update: Any
-) -> Callable[[], Any]:
-    """Write new values; return the function that commits them."""
-    plan = plan_changes(table, Operation.UPDATE, changes=RowChanges(tuple(update)))
-    with row_changer(table, plan.info) as changer:
-        for batch in changes(table, update, where).to_batches():
-            changer.change(batch)
-        messages = changer.finish()
-    return lambda: finish_changes(plan, messages, LocalRunner())
-
-
-def update(table: Table, where: Callable[[dict[str, Any]], bool] = lambda _: True, **values: Any) -> None:
-    begin_update(table, where, **values)()
 
 
 def compact(table: Table) -> None:
