@@ -105,7 +105,7 @@ class ColumnUpdater(AbortableWriter):
             seen = values_of(one_chunk(part.column(VECTOR)).cast(pa.int64()).fill_null(NO_VECTOR))
             self._marks.add(path, positions[gone], int(seen[gone][0]))
         kept = np.flatnonzero(~gone)
-        if not len(kept):
+        if not len(kept) or not self._rules.fields:
             return
         if self._open is None or self._open.path != path:
             self._close()
