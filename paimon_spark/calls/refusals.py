@@ -55,10 +55,6 @@ REFUSED: Mapping[str, Refusal] = {
         "the service that answers lookups is a permanent Flink job",
         "Lookups by key are fast in SQL and in the Python API; see the page about performance.",
     ),
-    "reassign_row_id": Refusal(
-        "row ids of tables with data evolution are not rewritten",
-        "Call it with Paimon on Flink. Tables are read and written with any row ids.",
-    ),
     "refresh_object_table": Refusal(
         "object tables are not supported, and Paimon 2.0 has no such procedure",
         "Read the files with Spark's format `binaryFile`.",

@@ -83,7 +83,8 @@ _WRITE = """
     write.merge-schema.type-widening
 """
 _CALL = """
-    data-evolution.compaction.rewrite-row-ids  sort-compaction.local-sample.magnification
+    data-evolution.compaction.rewrite-row-ids  data-evolution.reassign.skip-contiguous-row-count
+    sort-compaction.local-sample.magnification
     zorder.var-length-contribution
 """
 _TABLE = """

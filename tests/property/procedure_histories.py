@@ -128,6 +128,7 @@ ELSEWHERE: Mapping[str, str] = {
     "alter_column_default_value": "writes a schema and no file of the table's data",
     "data_evolution_merge_into": "needs Spark: tests/spark/test_data_evolution.py",
     "merge_into": "needs Spark: tests/spark/test_merge_into.py",
+    "reassign_row_id": "needs a table with data evolution: tests/property/test_data_evolution.py",
     "migrate_database": "needs Spark: tests/unit/procedures/test_migration.py",
     "migrate_file": "needs Spark: tests/unit/procedures/test_migration.py",
     "migrate_table": "needs Spark: tests/unit/procedures/test_migration.py",

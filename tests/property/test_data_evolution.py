@@ -17,6 +17,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.reassign_row_id import execute_reassign, plan_reassign
 from paimon_spark.engine.row_level import RowChanges, change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
@@ -93,6 +94,23 @@ class History:
         assert {n for n in before if n.endswith(".blob")} <= kept
         assert plan_compaction(self.table).is_empty
 
+    def reassign(self) -> None:
+        """Close the gaps in the row ids of partitions; the order of rows stays."""
+        ids = {r["k"]: r[ROW_ID] for r in self.read()}
+        done = execute_reassign(plan_reassign(self.table))
+        if done is None:
+            return
+        assert (done.next_before, done.next_after - done.next_before) == (self.next_id, done.rows)
+        after = {r["k"]: r[ROW_ID] for r in self.read()}
+        moved = {k: i for k, i in after.items() if i != ids[k]}
+        assert all(self.next_id <= i < done.next_after for i in moved.values())
+        for p in (0, 1):
+            own = [r["k"] for r in self.model.values() if r["p"] == p]
+            assert sorted(own, key=ids.__getitem__) == sorted(own, key=after.__getitem__)
+        self.model = {after[r["k"]]: r for r in self.model.values()}
+        self.next_id = done.next_after
+        assert plan_reassign(self.table).actions == ()
+
     def add_column(self, name: str) -> None:
         schema = apply_changes(self.table.schema, [AddColumn((name,), parse_atomic("INT"))], 0, has_snapshots=True)
         assert self.table.schema_store.try_create(schema)
@@ -139,7 +157,9 @@ def test_histories_of_changed_columns(data: st.DataObject) -> None:
         return out
 
     for _ in range(8):
-        step = data.draw(st.sampled_from(["insert", "update", "update", "merge", "delete", "compact", "column"]))
+        step = data.draw(
+            st.sampled_from(["insert", "update", "update", "merge", "delete", "compact", "column", "reassign"])
+        )
         if step == "insert" or not history.model:
             history.insert(rows(data.draw(st.integers(1, 4))))
         elif step == "column" and len(values) < 5:
@@ -147,6 +167,8 @@ def test_histories_of_changed_columns(data: st.DataObject) -> None:
             history.add_column(f"c{len(values) - 1}")
         elif step == "compact":
             history.compact()
+        elif step == "reassign":
+            history.reassign()
         elif step in ("update", "merge", "delete"):
             names = sorted(data.draw(st.sets(st.sampled_from(sorted(values)), min_size=step != "delete", max_size=3)))
             touched = data.draw(st.sets(st.sampled_from(sorted(r["k"] for r in history.model.values()))))

@@ -139,6 +139,7 @@ KEEP = [
     "mark_partition_done",
     "merge_branch",
     "merge_into",
+    "reassign_row_id",
     "rename_branch",
     "rename_tag",
     "rescale",

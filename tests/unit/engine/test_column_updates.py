@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.reassign_row_id import execute_reassign, plan_reassign
 from paimon_spark.engine.row_level import (
     change_arrow,
     plan_changes,
@@ -184,6 +186,38 @@ def test_a_column_with_a_global_index_is_not_changed() -> None:
     with pytest.raises(UnsupportedError, match=r"'v' of table .* has a global index, 'index-1' of type btree"):
         update(table, v="x")
     assert rows(table) == [(1, "a", 1)]
+
+
+def test_row_ids_are_reassigned_by_partition() -> None:
+    table = new_table({"k": "INT", "v": "STRING", "p": "INT"}, partition=["p"], options=EVOLVING | SOON)
+    for i in range(3):
+        put(table, (2 * i, "a", 10), (2 * i + 1, "b", 9))
+    update(table, lambda r: r["k"] == 2, v="x")
+    late, plan = begin_update(table, v="late"), plan_compaction(table)
+    with pytest.raises(UnsupportedError, match=r"no 'data-evolution\.enabled'"):
+        plan_reassign(new_table({"k": "INT"}))
+    only = execute_reassign(plan_reassign(table, Comparison("=", "p", 8)))
+    assert only is None
+    done = execute_reassign(plan_reassign(table))
+    assert done is not None
+    assert (done.snapshot_before, done.snapshot_after, done.next_before, done.next_after) == (4, 5, 6, 12)
+    assert (done.files, done.rows) == (7, 6)
+    assert {f.first_row_id for f in files(table)} == set(range(6, 12))
+    plan_ids = plan_select(table, columns=["k", "v"])
+    read = (b for s in plan_ids.splits for b in read_split(table, s, plan_ids.columns, metadata_columns=(ROW_ID,)))
+    found = {r["k"]: r[ROW_ID] for b in read for r in b.to_pylist()}
+    assert found == {1: 6, 3: 7, 5: 8, 0: 9, 2: 10, 4: 11}
+    with pytest.raises(ConflictError, match="removed or compacted the rows"):
+        late()
+    with pytest.raises(ConflictError, match="removed or compacted the rows"):
+        execute_compaction(plan, LocalRunner())
+    update(table, lambda r: r["k"] == 4, v="y")
+    compact(table)
+    assert [(f.first_row_id, f.row_count) for f in files(table)] == [(6, 3), (9, 3)]
+    assert Counter(r[1] for r in rows(table)) == {"a": 1, "b": 3, "x": 1, "y": 1}
+    put(table, (9, "z", 9))
+    assert max(f.first_row_id or 0 for f in files(table)) == 12
+    assert violations(table) == []
 
 
 def test_changes_must_be_in_order() -> None:
