@@ -153,6 +153,8 @@ def test_merge_of_all_clauses(spark: SparkSession) -> None:
     assert all(ids[i] == r for i, r in after.items())
     with pytest.raises(Exception, match="partition column 'p'"):
         spark.sql("UPDATE t SET p = 5 WHERE id = 1")
+    same = "MERGE INTO t USING (SELECT * FROM t WHERE id = 3) s ON t.id = s.id AND t.p = s.p WHEN MATCHED THEN UPDATE SET *"
+    spark.sql(same)
     with pytest.raises(Exception, match="MERGE_CARDINALITY_VIOLATION"):
         spark.sql(
             "MERGE INTO t USING (SELECT 1 AS id FROM range(2)) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = 0"

@@ -124,7 +124,9 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   /** Whether the statement has the same effect if it runs again. */
   protected def repeatable: Boolean = false
   private lazy val changed: Set[String] = updates.flatMap(u =>
-    columns.zip(Target.values(u)).collect { case (a, v) if !v.semanticEquals(a) => a.name }).toSet
+    columns.zip(Target.values(u)).collect { case (a, v) if !keeps(a, v) => a.name }).toSet
+  /** Whether a column has the assigned value already. */
+  protected def keeps(a: Attribute, value: Expression): Boolean = value.semanticEquals(a)
   /** Whether the statement does nothing but delete. */
   protected def onlyDeletes: Boolean = false
   /** The kinds of its changes of rows, by which the merge engine decides whether their files are rewritten. */
