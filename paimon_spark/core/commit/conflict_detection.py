@@ -139,6 +139,34 @@ class VectorChanged:
     file_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class RowRangeGone:
+    """A file holds columns of rows of which the table has no data file of the same range."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowRangesOverlap:
+    """Two files would hold some, but not all, of the same rows."""
+
+    partition: bytes
+    bucket: int
+    first_file: str
+    second_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsChanged:
+    """Other values were written to columns of rows after a statement read them to replace the same columns."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
+
+
 Conflict = (
     FileGone
     | FileLive
@@ -152,6 +180,9 @@ Conflict = (
     | BucketChanged
     | FileAdded
     | VectorChanged
+    | RowRangeGone
+    | RowRangesOverlap
+    | ColumnsChanged
 )
 
 
@@ -316,6 +347,8 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 "commit wrote the bucket.",
                 again + " Let one job at a time write a table with dynamic buckets.",
             )
+        case RowRangeGone() | RowRangesOverlap() | ColumnsChanged():
+            return _describe_ranges(conflict, where, again)
         case _:
             return _describe_moved(conflict, where, again)
 
@@ -351,6 +384,30 @@ def _describe_moved(
             )
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
+
+
+def _describe_ranges(
+    conflict: RowRangeGone | RowRangesOverlap | ColumnsChanged, where: str, again: str
+) -> tuple[str, str]:
+    """Return the error message and its hint for changes of row ranges."""
+    match conflict:
+        case RowRangeGone(file_name=name):
+            return (
+                f"Another commit removed or compacted the rows of {where} of which '{name}' holds columns.",
+                again,
+            )
+        case RowRangesOverlap(first_file=first, second_file=second):
+            return (
+                f"The files '{first}' and '{second}' of {where} would hold columns of some of the same rows, but not "
+                "of all: another commit changed or compacted them.",
+                again,
+            )
+        case ColumnsChanged(snapshot_id=number):
+            return (
+                f"Another commit (snapshot {number}) changed the same columns of rows of {where} that this statement "
+                "changes.",
+                again,
+            )
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:
