@@ -193,3 +193,29 @@ def test_a_running_query_sees_news_and_stops_cleanly(spark: SparkSession, tmp_pa
         query.stop()
     assert query.exception() is None
     assert rows(spark, "SELECT * FROM t") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_postponed_rows_flow_from_table_to_table(spark: SparkSession, run: Run, producer: str, tmp_path: Path) -> None:
+    postponed = "TBLPROPERTIES ('primary-key'='id', 'bucket'='-2', 'changelog-producer'='{}')"
+    spark.sql("CREATE TABLE src (id INT NOT NULL, s STRING, kind STRING)")
+    spark.sql(f"CREATE TABLE mid (id INT NOT NULL, s STRING) {postponed.format(producer)}")
+    spark.sql(f"CREATE TABLE copy (id INT NOT NULL, s STRING) {postponed.format('none')}")
+
+    def pass_on() -> list[tuple]:
+        changes = spark.readStream.option("read.changelog", "true").table("mid")
+        writer = changes.writeStream.option("checkpointLocation", str(tmp_path / "copied")).trigger(availableNow=True)
+        writer.toTable("copy").awaitTermination()
+        spark.sql("CALL sys.compact(table => 'copy')")
+        return rows(spark, "SELECT * FROM copy")
+
+    spark.sql("INSERT INTO src VALUES (1, 'a', '+I'), (2, 'b', '+I'), (1, 'c', '+U')")
+    run(spark.readStream.table("src").withColumnRenamed("kind", "rowkind"), "mid")
+    assert rows(spark, "SELECT * FROM mid") == []
+    assert pass_on() == ([(1, "c"), (2, "b")] if producer == "none" else [])
+    spark.sql("CALL sys.compact(table => 'mid')")
+    assert rows(spark, "SELECT * FROM mid") == pass_on() == [(1, "c"), (2, "b")]
+    spark.sql("INSERT INTO src VALUES (2, 'b', '-D'), (3, 'd', '+I')")
+    run(spark.readStream.table("src").withColumnRenamed("kind", "rowkind"), "mid")
+    spark.sql("CALL sys.compact(table => 'mid')")
+    assert rows(spark, "SELECT * FROM mid") == pass_on() == [(1, "c"), (3, "d")]
