@@ -241,6 +241,8 @@ def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     if batch is None:
         metadata = CommitMetadata(operation=plan.operation, watermark=watermark)
         return FileStoreCommit(plan.table, plan.info.postpone_user), metadata
+    if batch.watermark is not None:
+        watermark = max(batch.watermark, batch.watermark if watermark is None else watermark)
     metadata = CommitMetadata(batch.batch, plan.operation, watermark, dict(batch.properties))
     return FileStoreCommit(plan.table, batch.query, since=batch.base), metadata
 

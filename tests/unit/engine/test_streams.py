@@ -483,8 +483,11 @@ def test_a_batch_records_its_watermark_and_its_query() -> None:
     newest = table.snapshots.latest()
     assert newest is not None
     assert (newest.watermark, newest.commit_user) == (1000, QUERY)
+    later = begun(table, 1)
+    complete_write(*written(table, replace(later, watermark=2000)), LocalRunner())
+    assert [table.snapshots.get(n).watermark for n in (1, 2)] == [1000, 2000]
     with pytest.raises(OptionError, match=r"'commit\.user-prefix' = 'etl' does not apply to a streaming write"):
-        commit(table, 1, **{"commit.user-prefix": "etl"})
+        commit(table, 2, **{"commit.user-prefix": "etl"})
 
 
 def test_the_batches_of_a_stream_are_postponed() -> None:

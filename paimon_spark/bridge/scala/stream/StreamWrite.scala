@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 import java.util.{HexFormat, UUID}
 
@@ -42,10 +43,11 @@ object StreamOptions {
 }
 
 /** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, the output
-  * mode, and the newest snapshot of the table when the batch was begun. */
-case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, base: Option[Long] = None) {
-  def describe: Map[String, Any] =
-    Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++ base.map("base" -> _)
+  * mode, the watermark that Spark has logged for it, and the newest snapshot of the table when the batch was begun. */
+case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, watermark: Option[Long],
+    base: Option[Long] = None) {
+  def describe: Map[String, Any] = Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++
+    watermark.map("watermark" -> _) ++ base.map("base" -> _)
 }
 
 object StreamBatch {
@@ -59,8 +61,15 @@ object StreamBatch {
     val running = session.sharedState.activeStreamingQueries.get(UUID.fromString(query))
     val logged = new Path(new Path(running.resolvedCheckpointRoot, "offsets"), batch.toString)
     val in = logged.getFileSystem(session.sessionState.newHadoopConf()).open(logged)
-    val digest = try MessageDigest.getInstance("SHA-256").digest(in.readAllBytes()) finally in.close()
-    StreamBatch(query, batch, HexFormat.of().formatHex(digest), running.outputMode.toString.toLowerCase)
+    val bytes = try in.readAllBytes() finally in.close()
+    val digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes))
+    StreamBatch(query, batch, digest, running.outputMode.toString.toLowerCase, watermarkIn(bytes))
+  }
+
+  /** The watermark in the offsets of a batch: in their second line, and 0 without `withWatermark`. */
+  private def watermarkIn(offsets: Array[Byte]): Option[Long] = {
+    val metadata = new String(offsets, UTF_8).linesIterator.slice(1, 2).find(_.startsWith("{"))
+    metadata.map(Json.parse(_).path("batchWatermarkMs").asLong()).filter(_ > 0)
   }
 }
 
