@@ -107,6 +107,6 @@ object Connectors {
   private def connector(session: SparkSession, name: String): Option[JsonNode] =
     session.conf.getOption(Prefix + name.toLowerCase).map(Json.parse).filter { c =>
       val view = CreateLike.manager(session).v1SessionCatalog.getTempView(name)
-      c.get("connector").asText() != "datagen" && view.exists(_.schema.sameType(JvmFrames.schema(c.get("schema"))))
+      c.get("connector").asText() != "datagen" && view.exists(_.schema.sameType(JvmFrames.schema(c.get("view"))))
     }
 }
