@@ -219,3 +219,23 @@ def test_postponed_rows_flow_from_table_to_table(spark: SparkSession, run: Run, 
     run(spark.readStream.table("src").withColumnRenamed("kind", "rowkind"), "mid")
     spark.sql("CALL sys.compact(table => 'mid')")
     assert rows(spark, "SELECT * FROM mid") == pass_on() == [(1, "c"), (3, "d")]
+
+
+def test_batches_of_few_rows_take_one_job(spark: SparkSession, source: Source, run: Run) -> None:
+    options = "'primary-key'='id', 'bucket'='2', 'write.local-max-rows'='100'"
+    spark.sql(f"CREATE TABLE t (id BIGINT NOT NULL, n BIGINT) TBLPROPERTIES ({options})")
+    expected: dict[int, int] = {}
+
+    def jobs(*counts: int) -> int:
+        for count in counts:
+            lines = [f'{{"id": {i}}}' for i in range(count)]
+            stream = source("id BIGINT", *lines)
+            expected.update({i: expected.get(i, 0) + 1 for i in range(count)})
+        query = run(stream.groupBy("id").count().withColumnRenamed("count", "n"), "t", "update")
+        assert rows(spark, "SELECT * FROM t") == sorted(expected.items())
+        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(str(query.runId)))
+
+    assert jobs(5) == 1
+    assert jobs(1000) == 1
+    assert jobs(1001, 1001, 4) == 2 + 1 + 1  # a large batch is tried first, but not the one after it
+    assert jobs(0) == 1

@@ -9,7 +9,6 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project}
@@ -96,7 +95,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(
-      insert(_, batch.copy(base = Some(begun.get("base").asLong())), child.execute()))
+      insert(_, batch.copy(base = Some(begun.get("base").asLong())), rows(batch, begun.get("few"))))
     Nil
   })
 
@@ -112,14 +111,21 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     }
   }
 
-  private def insert(described: JsonNode, batch: StreamBatch, rows: RDD[InternalRow]): Unit = {
+  /** The rows of the batch: themselves, if they are within the limits of `few`, or what computes them. */
+  private def rows(batch: StreamBatch, few: JsonNode): LogicalPlan = {
+    val most = FewRows.Limits(few.get("rows").asInt(), few.get("bytes").asInt())
+    FewRows.of(batch.query, child, most).getOrElse(
+      owner.internalCreateDataFrame(child.execute(), child.schema).queryExecution.analyzed)
+  }
+
+  private def insert(described: JsonNode, batch: StreamBatch, rows: LogicalPlan): Unit = {
     val columns = JvmFrames.schema(described.get("schema")).fieldNames
     val kind = PaimonStreamExec.Kinds.find(k => !columns.contains(k) && child.schema.fieldNames.contains(k))
       .filter(_ => !described.get("primary_keys").isEmpty)
     val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
       relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
     checkNames(columns ++ kind, columns)
-    val frame = filled(owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed, target.output)
+    val frame = filled(rows, target.output)
     val statement: LogicalPlan =
       if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
       else AppendData.byName(target, frame, write.options)
