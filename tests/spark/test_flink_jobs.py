@@ -171,3 +171,19 @@ def test_a_watermark_ends_windows_and_is_that_of_snapshots(words: SparkSession) 
     assert rows(words, f"SELECT count(*) FROM windows VERSION AS OF 'watermark-{found}'") == rows(
         words, "SELECT count(*) FROM windows VERSION AS OF 'w'"
     )
+
+
+def test_a_stream_without_a_mode_is_refused_with_a_hint(words: SparkSession) -> None:
+    """In a program that shows each result; in others, `spark.sql` may return a stream."""
+    words.sql("CREATE TABLE t (k STRING PRIMARY KEY NOT ENFORCED, v INT) WITH ('bucket' = '1')")
+    system = words._jvm.java.lang.System  # type: ignore[union-attr]
+    command = system.getProperty("sun.java.command")
+    system.setProperty("sun.java.command", "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver")
+    try:
+        for query in ("SELECT * FROM paimon_changes('t')", "SELECT count(*) FROM words"):
+            with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*SET 'execution.runtime-mode' = 'streaming'"):
+                words.sql(query)
+        assert rows(words, "SELECT * FROM t") == []
+    finally:
+        system.setProperty("sun.java.command", command)
+    assert words.sql("SELECT * FROM paimon_changes('t')").isStreaming

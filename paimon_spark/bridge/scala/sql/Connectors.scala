@@ -86,7 +86,7 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
 }
 
 object Connectors {
-  private val Prefix = "flink.temporary-table."
+  val Prefix = "flink.temporary-table."
 
   /** Returns the command for an INSERT into a temporary table that takes rows. */
   def claim(session: SparkSession, parsed: Object): Object = parsed match {
