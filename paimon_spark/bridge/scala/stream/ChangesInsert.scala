@@ -59,7 +59,7 @@ object ChangesInsert {
     case _ => parsed
   }
 
-  private def readsChanges(query: LogicalPlan): Boolean = query.exists {
+  def readsChanges(query: LogicalPlan): Boolean = query.exists {
     case f: UnresolvedTableValuedFunction => TableFunctions.isStream(f.name)
     case other => other.subqueries.exists(readsChanges)
   }
