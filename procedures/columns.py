@@ -15,6 +15,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.spec.defaults import is_null_default
 from paimon_spark.spec.evolution import UpdateColumnDefault, apply_changes
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
@@ -45,6 +46,7 @@ class _Default:
     ),
     columns=(SUCCESS,),
     example="CALL sys.alter_column_default_value('default.T', 'price', '0');",
+    requires=Privilege.ALTER_TABLE,
 )
 class AlterColumnDefaultValue:
     """Set the value that a column has in rows written without it, as ALTER TABLE … ALTER COLUMN … SET DEFAULT does.

@@ -17,6 +17,7 @@ from paimon_spark.engine.clone import ClonePlan, CloneResult, execute_clone, pla
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.where import parse_where
 
@@ -103,6 +104,7 @@ def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]
     ),
     columns=(RESULT,),
     example="CALL sys.copy(source_table => 'default.T', target_table => 'archive.T', where => \"dt = '2024-05-14'\");",
+    requires=Privilege.SELECT,
 )
 class Copy:
     """Copy the schemas, and the data files of the latest snapshot, without decoding them, in one OVERWRITE snapshot.
@@ -256,6 +258,7 @@ def _cloned(ctx: CallContext, plan: Plan[_Works]) -> Report:
     ),
     columns=_RESULT,
     example="CALL sys.clone(database => 'default', target_database => 'backup', clone_from => 'paimon');",
+    requires=Privilege.SELECT,
 )
 class Clone:
     """Copy the schemas, and the data files of the latest snapshot, of one or many tables, each as `copy` does.
@@ -309,6 +312,7 @@ class Clone:
     ),
     columns=_RESULT,
     example="CALL sys.copy_files(database => 'default', target_warehouse => 's3://bucket/wh');",
+    requires=Privilege.SELECT,
 )
 class CopyFiles:
     """Copy tables into another warehouse, as `clone` does. Paimon deprecates this procedure in favour of `clone`."""

@@ -21,7 +21,6 @@ from paimon_spark.engine.health.history import Event, history, properties_text
 from paimon_spark.engine.health.why import Fact, why
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.sqlparse.casts import timestamp_millis
@@ -152,7 +151,6 @@ class Diff:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Diff]:
         """Find the two snapshots."""
         table = ctx.table(args.text("table"))
-        table.require(Privilege.SELECT)
         first, before = _end(ctx, table, args.text("from"), "from")
         second, after = _end(ctx, table, args.optional_text("to"), "to")
         return Plan((), _Diff(table, (before, after), (first, second)))
@@ -225,9 +223,7 @@ class Why:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Why]:
         """Find the table."""
-        table = ctx.table(args.text("table"))
-        table.require(Privilege.SELECT)
-        return Plan((), _Why(table, args.text("file")))
+        return Plan((), _Why(ctx.table(args.text("table")), args.text("file")))
 
     def execute(self, ctx: CallContext, plan: Plan[_Why]) -> Report:
         """Read the references."""

@@ -41,6 +41,8 @@ _USERS = {"user": "STRING", "sha256": "BYTES"}
 _PRIVILEGES = {"name": "STRING", "entity_type": "STRING", "identifier": "STRING", "privilege": "STRING"}
 _USER_KEY = ("user",)
 _PRIVILEGE_KEY = ("name", "entity_type", "privilege", "identifier")
+_DATABASE = "warehouse"
+"""The database in the names of both tables, which are in none."""
 _KNOWN_FOR_S = 10.0
 """How long a warehouse is taken for one without privileges, or with them, before the next look."""
 
@@ -182,7 +184,8 @@ class PrivilegeTables:
         old = self.entries(source)
         names = old.column("identifier").to_pylist()
         renamed = pa.array([target.identifier + n.removeprefix(source.identifier) for n in names], pa.string())
-        new = old.set_column(old.schema.get_field_index("identifier"), "identifier", renamed)
+        at = old.schema.get_field_index("identifier")
+        new = old.set_column(at, old.schema.field(at), renamed)
         both = pa.concat_tables([_of_kind(old, RowKind.DELETE), _of_kind(new, RowKind.INSERT)])
         _write(self.privilege_table(), both)
 
@@ -211,7 +214,7 @@ class PrivilegeTables:
         return self._of(name, schema)
 
     def _of(self, name: str, schema: TableSchema) -> Table:
-        return Table.of(Identifier("sys", name), self._path(name), schema, self.file_io)
+        return Table.of(Identifier(_DATABASE, name), self._path(name), schema, self.file_io)
 
     def _schemas(self, name: str) -> SchemaStore:
         return SchemaStore(self.file_io, TablePaths(self._path(name), CoreOptions({})))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -110,13 +110,18 @@ class Grants:
             return
         login = "Log in by the catalog options 'user' and 'password', or let a" if self.user == ANONYMOUS else "Let a"
         raise AccessDeniedError(
-            f"User '{self.user}' does not have the privilege {' or '.join(choices)} on {self._named(on)}.",
+            f"User '{self.user}' does not have the privilege {_alternatives(choices)} on {self._named(on)}.",
             hint=f"{login} user with the privilege ADMIN run: CALL sys.{grant_call(self.user, choices[0], on)}.",
         )
 
     @staticmethod
     def _named(on: Securable) -> str:
         return f"the {on}" if on.database is None else str(on)
+
+
+def _alternatives(choices: Sequence[str]) -> str:
+    *others, last = choices
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def grant_call(user: str, privilege: Privilege, on: Securable) -> str:
@@ -129,9 +134,9 @@ def grant_call(user: str, privilege: Privilege, on: Securable) -> str:
 class TableAccess:
     """What a user may do with one table.
 
-    Its schemas may be read by everybody, as by DESCRIBE. Whoever writes the table reads its snapshots and manifests,
-    so that SELECT or INSERT suffices for its files; `require` demands SELECT where rows are read for the user. Whoever
-    reads it as a stream may store the position of its consumer.
+    Its schemas may be read by everybody, as by DESCRIBE. Whoever writes or alters the table reads its snapshots and
+    manifests, so that SELECT, INSERT or ALTER_TABLE suffices for its files; `require` demands SELECT where rows are read
+    for the user. Whoever reads it as a stream may store the position of its consumer.
     """
 
     grants: Grants
@@ -150,10 +155,10 @@ class TableAccess:
         """Check the access before a file or directory of the table is read.
 
         Raises:
-            AccessDeniedError: the user has neither SELECT nor INSERT, and it is not a schema.
+            AccessDeniedError: the user has neither SELECT nor INSERT nor ALTER_TABLE, and it is not a schema.
         """
         if not self._within(_SCHEMAS, path):
-            self.require(Privilege.SELECT, Privilege.INSERT)
+            self.require(Privilege.SELECT, Privilege.INSERT, Privilege.ALTER_TABLE)
 
     def check_change(self, path: str) -> None:
         """Check the access before a file or directory of the table is written or deleted.
