@@ -46,13 +46,14 @@ class _Default:
     ),
     columns=(SUCCESS,),
     example="CALL sys.alter_column_default_value('default.T', 'price', '0');",
-    requires=Privilege.ALTER_TABLE,
 )
 class AlterColumnDefaultValue:
     """Set the value that a column has in rows written without it, as ALTER TABLE … ALTER COLUMN … SET DEFAULT does.
 
     Rows that are stored do not change.
     """
+
+    requires = Privilege.ALTER_TABLE
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Default]:
         """Check the column and the value."""

@@ -104,7 +104,6 @@ def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]
     ),
     columns=(RESULT,),
     example="CALL sys.copy(source_table => 'default.T', target_table => 'archive.T', where => \"dt = '2024-05-14'\");",
-    requires=Privilege.SELECT,
 )
 class Copy:
     """Copy the schemas, and the data files of the latest snapshot, without decoding them, in one OVERWRITE snapshot.
@@ -114,6 +113,8 @@ class Copy:
     and consumers are not copied. Tables with row tracking are refused, and tables with postponed buckets until they are
     compacted.
     """
+
+    requires = Privilege.SELECT
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the files."""
@@ -258,7 +259,6 @@ def _cloned(ctx: CallContext, plan: Plan[_Works]) -> Report:
     ),
     columns=_RESULT,
     example="CALL sys.clone(database => 'default', target_database => 'backup', clone_from => 'paimon');",
-    requires=Privilege.SELECT,
 )
 class Clone:
     """Copy the schemas, and the data files of the latest snapshot, of one or many tables, each as `copy` does.
@@ -266,6 +266,8 @@ class Clone:
     All tables are checked before the first is copied. If the CALL is interrupted, the tables before have been copied;
     it can be repeated. Databases of the target are created. Views are not copied.
     """
+
+    requires = Privilege.SELECT
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""
@@ -312,10 +314,11 @@ class Clone:
     ),
     columns=_RESULT,
     example="CALL sys.copy_files(database => 'default', target_warehouse => 's3://bucket/wh');",
-    requires=Privilege.SELECT,
 )
 class CopyFiles:
     """Copy tables into another warehouse, as `clone` does. Paimon deprecates this procedure in favour of `clone`."""
+
+    requires = Privilege.SELECT
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""

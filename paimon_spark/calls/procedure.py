@@ -181,13 +181,11 @@ def procedure(
     forms: Iterable[PositionalOverload] = (),
     reports: bool = True,
     read_only: bool = False,
-    requires: Privilege | None = None,
 ) -> Callable[[ClassT], ClassT]:
     """Declare the decorated class as the procedure `name`; its docstring is the procedure's description.
 
-    By default, it requires INSERT on its tables, or SELECT if it is read-only.
-
-    Its attribute `status`, if there is one, describes the values of the report column `status`.
+    Its attribute `status`, if there is one, describes the values of the report column `status`; `requires` is the
+    privilege on its tables, by default INSERT, or SELECT if it is read-only.
     """
 
     def declare(cls: ClassT) -> ClassT:
@@ -203,7 +201,7 @@ def procedure(
             reports=reports and not read_only,
             read_only=read_only,
             status=getattr(cls, "status", STATUS),
-            requires=requires or (Privilege.SELECT if read_only else Privilege.INSERT),
+            requires=getattr(cls, "requires", Privilege.SELECT if read_only else Privilege.INSERT),
         )
         setattr(cls, _MARK, declaration)
         return cls

@@ -135,8 +135,8 @@ class TableAccess:
     """What a user may do with one table.
 
     Its schemas may be read by everybody, as by DESCRIBE. Whoever writes or alters the table reads its snapshots and
-    manifests, so that SELECT, INSERT or ALTER_TABLE suffices for its files; `require` demands SELECT where rows are read
-    for the user. Whoever reads it as a stream may store the position of its consumer.
+    manifests, so that SELECT, INSERT or ALTER_TABLE suffices for its files; `require` demands SELECT where rows are
+    read for the user. Whoever reads it as a stream may store the position of its consumer.
     """
 
     grants: Grants
