@@ -52,7 +52,7 @@ def test_readers_change_nothing(warehouse: Path) -> None:
             told[name] = e.message
     for name in CALLS:
         wanted = "CREATE_TABLE" if name in ("clone", "copy", "copy_files") else REGISTRY.get(name).requires
-        assert f"'reader' does not have the privilege {wanted} on " in told.get(name, "nothing"), name
+        assert f"does not have the privilege {wanted} on " in told.get(name, "nothing"), name
     assert files(warehouse) == before
 
 
