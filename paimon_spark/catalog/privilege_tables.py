@@ -39,6 +39,8 @@ USER = "USER"
 """The only type of entity that has privileges."""
 _USERS = {"user": "STRING", "sha256": "BYTES"}
 _PRIVILEGES = {"name": "STRING", "entity_type": "STRING", "identifier": "STRING", "privilege": "STRING"}
+_WRITES = {USER_TABLE: {"fields.sha256.stats-mode": "none"}}
+"""Options of writes. Paimon finds a user by name and hash, and release 1.4 prunes files wrongly by statistics of bytes."""
 _USER_KEY = ("user",)
 _PRIVILEGE_KEY = ("name", "entity_type", "privilege", "identifier")
 _DATABASE = "warehouse"
@@ -214,7 +216,7 @@ class PrivilegeTables:
         return self._of(name, schema)
 
     def _of(self, name: str, schema: TableSchema) -> Table:
-        return Table.of(Identifier(_DATABASE, name), self._path(name), schema, self.file_io)
+        return Table.of(Identifier(_DATABASE, name), self._path(name), schema, self.file_io, _WRITES.get(name))
 
     def _schemas(self, name: str) -> SchemaStore:
         return SchemaStore(self.file_io, TablePaths(self._path(name), CoreOptions({})))

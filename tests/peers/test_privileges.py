@@ -81,7 +81,7 @@ def test_both_sides_decide_alike(tmp_path: Path) -> None:
     for name, privilege, on in GRANTS:
         lake.grant(privilege, *on, user=name)
     expected = tried(theirs)
-    assert [ok for *_, ok in expected].count(True) == 15
+    assert [ok for *_, ok in expected].count(True) == 14
     assert tried(ours) == expected
     assert tried_by_paimon(theirs) == expected
     assert tried_by_paimon(ours) == expected
