@@ -40,7 +40,7 @@ USER = "USER"
 _USERS = {"user": "STRING", "sha256": "BYTES"}
 _PRIVILEGES = {"name": "STRING", "entity_type": "STRING", "identifier": "STRING", "privilege": "STRING"}
 _WRITES = {USER_TABLE: {"fields.sha256.stats-mode": "none"}}
-"""Options of writes. Paimon finds a user by name and hash, and release 1.4 prunes files wrongly by statistics of bytes."""
+"""Options of writes. Paimon looks for name and hash, and release 1.4 prunes files wrongly by statistics of bytes."""
 _USER_KEY = ("user",)
 _PRIVILEGE_KEY = ("name", "entity_type", "privilege", "identifier")
 _DATABASE = "warehouse"
