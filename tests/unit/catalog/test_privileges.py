@@ -295,9 +295,13 @@ def test_a_branch_has_the_privileges_of_its_table(lake: Guarded) -> None:
     assert lake.handle().table("db.t$branch_dev").count() == 3
     with pytest.raises(AccessDeniedError):
         lake.handle().table("db.t").count()
+    other = {"scan.fallback-branch": "main"}
+    with pytest.raises(AccessDeniedError, match=r"the privilege SELECT on table db\.t\."):
+        lake.handle().table("db.t$branch_dev", other).count()
     lake.revoke("SELECT", "db", "t")
     lake.grant("SELECT", "db", "t")
     assert lake.handle().table("db.t$branch_dev").count() == 3
+    assert lake.handle().table("db.t$branch_dev", other).count() == 3
 
 
 def test_everybody_sees_definitions(lake: Guarded) -> None:
