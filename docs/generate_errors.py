@@ -91,7 +91,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "[privileges](privileges.md).",
     ),
     ErrorKind.LOGIN_FAILED: (
-        "The warehouse has privileges, and the catalog options `user` and `password` are not those of one of its users.",
+        "The warehouse has privileges, and the catalog options `user` and `password` are not those of a user.",
         "Correct the options. Without them, the user is `anonymous`.",
     ),
     ErrorKind.STORE_UNAVAILABLE: (

@@ -13,15 +13,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from paimon_spark.core.columns import ROW_KIND
-from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
-from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.errors import AccessDeniedError, CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.base import FileIO
@@ -232,6 +226,10 @@ def _new_schema(columns: dict[str, str], key: Sequence[str], options: dict[str, 
 
 def _rows(table: Table) -> pa.Table:
     """Return all rows of a small table."""
+    from paimon_spark.core.read.split_reader import read_split  # for warehouses with privileges only, as in _write
+    from paimon_spark.core.scan.scan import scan_buckets
+    from paimon_spark.core.scan.splits import plan_splits
+
     splits = plan_splits(table, scan_buckets(table, table.snapshots.latest(), statistics=False))
     schema = to_arrow_schema(table.schema.fields)
     found = pa.Table.from_batches([b for s in splits for b in read_split(table, s)], schema=schema)
@@ -248,6 +246,11 @@ def _change(table: Table, rows: pa.Table, kind: RowKind) -> None:
 
 def _write(table: Table, rows: pa.Table) -> None:
     """Commit rows with their kinds; no rows are no commit."""
+    from paimon_spark.core.commit.committer import FileStoreCommit
+    from paimon_spark.core.metadata.manifest_store import ManifestStore
+    from paimon_spark.core.scan.scan import live_in_partitions
+    from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
+
     if not rows.num_rows:
         return
     sequences: dict[bytes, dict[int, int]] = {}
