@@ -187,9 +187,12 @@ class _MarkDone:
 class MarkPartitionDone:
     """Write a file `_SUCCESS` into the directory of each partition, for jobs that wait until a partition is complete.
 
-    The file has the times of its creation and of the last CALL, in milliseconds. It is no part of a snapshot. Of the
-    actions in `partition.mark-done-action`, only `success-file` is supported.
+    The file has the times of its creation and of the last CALL, in milliseconds. It is no part of a snapshot. A
+    partition that is given by the values of all partition columns may be empty, which the status says. Of the actions
+    in `partition.mark-done-action`, only `success-file` is supported.
     """
+
+    status = f"`{DONE}`, with the partitions that have no data"
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_MarkDone]:
         """Find the partitions."""
@@ -202,9 +205,10 @@ class MarkPartitionDone:
         work = plan.payload
         execute_mark_done(work.plan, ctx.clock_millis())
         latest = work.table.snapshots.latest_id()
+        empty = f": no data in {', '.join(work.plan.empty)}" if work.plan.empty else ""
         return Report(
             result_rows=[(True,)],
-            status=DONE,
+            status=DONE + empty,
             snapshot_before=latest,
             snapshot_after=latest,
             files_out=len(work.plan.paths),

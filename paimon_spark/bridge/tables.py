@@ -31,6 +31,7 @@ from paimon_spark.spec.identifier import Identifier, check_name
 from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.support import Scope, check_given
 
 BRANCH_OPTION = "branch"
@@ -114,6 +115,7 @@ def load_token(
 
     Raises:
         OptionError: an option of the statement does not exist, or has no effect on it.
+        AccessDeniedError: the statement changes rows, and the user does not have the privilege INSERT.
     """
     writes, given = token.writes or use is Scope.WRITE, dict(options or {})
     identifier = token.identifier
@@ -123,6 +125,8 @@ def load_token(
         table = path_table(envelope, token.path, given, branch=identifier.branch, writes=writes)
     else:
         table = load_named(envelope, identifier, writes=writes)
+    if use is Scope.WRITE:
+        table.require(Privilege.INSERT)
     table = table.with_options(checked_options(table, given, use))
     if token.snapshot is not None:
         table = pinned(table, token.snapshot)

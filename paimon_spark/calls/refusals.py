@@ -24,10 +24,6 @@ _GLOBAL_INDEX = Refusal(
     "Filters on single columns are faster with file indexes: set 'file-index.<type>.columns' and call "
     "sys.rewrite_file_index.",
 )
-_PRIVILEGES = Refusal(
-    "this engine does not check file-based privileges, so granting one would protect nothing",
-    "Restrict access with the permissions of the file system or object store.",
-)
 REFUSED: Mapping[str, Refusal] = {
     "alter_function": _FUNCTIONS,
     "alter_view_dialect": Refusal(
@@ -40,13 +36,9 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "create_function": _FUNCTIONS,
     "create_global_index": _GLOBAL_INDEX,
-    "create_privileged_user": _PRIVILEGES,
     "drop_function": _FUNCTIONS,
     "drop_global_index": _GLOBAL_INDEX,
-    "drop_privileged_user": _PRIVILEGES,
     "full_text_search": _GLOBAL_INDEX,
-    "grant_privilege_to_user": _PRIVILEGES,
-    "init_file_based_privilege": _PRIVILEGES,
     "migrate_iceberg_table": Refusal(
         "Paimon 2.0 has no such procedure, and Iceberg tables are not read here",
         "Read the table with Iceberg's catalog and write it with CREATE TABLE … AS SELECT.",
@@ -64,7 +56,6 @@ REFUSED: Mapping[str, Refusal] = {
         "Every table below the warehouse directory is in the catalog. For missing files, call "
         "sys.remove_unexisting_files.",
     ),
-    "revoke_privilege_from_user": _PRIVILEGES,
     "vector_search": _GLOBAL_INDEX,
 }
 """The refused procedures by name, in lower case."""

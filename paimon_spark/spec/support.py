@@ -101,7 +101,7 @@ _TABLE = """
     partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
     table-read.sequence-number.enabled  type  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
 """
-_CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
+_CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  password  user  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
 
 PATTERN_KEYS = {

@@ -33,6 +33,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.kinds import BucketMode, CommitKind
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 
 BATCH_COMMIT = CommitMetadata()
@@ -75,7 +76,8 @@ class FileStoreCommit:
     _published: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Generate a user unless one is given."""
+        """Check that the user of the catalog may write; generate a commit user unless one is given."""
+        self.table.require(Privilege.INSERT)
         if self.commit_user is None:
             prefix = self.table.options.commit_user_prefix
             self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())

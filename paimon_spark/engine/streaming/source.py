@@ -34,6 +34,7 @@ from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource,
 from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
 
@@ -104,8 +105,10 @@ class StreamSource:
         Raises:
             UnsupportedError: it cannot.
             OptionError: an option is invalid.
+            AccessDeniedError: the user does not have the privilege SELECT.
         """
         table, options = self.table, self.table.options
+        table.require(Privilege.SELECT)
         check_readable(table.effective_schema, table.schema.field_names)
         StreamLimits.of(options)
         if reads_other_branch(table):
@@ -262,7 +265,9 @@ class StreamSource:
         Raises:
             NotFoundError: one of the snapshots has expired.
             UnsupportedError: a column of the query was changed.
+            AccessDeniedError: the user does not have the privilege SELECT.
         """
+        self.table.require(Privilege.SELECT)
         state: list[Split] = []
         changes: list[Split] = []
         for step in self._steps(start, end.snapshot_id if end.index > NOTHING else end.snapshot_id - 1):
