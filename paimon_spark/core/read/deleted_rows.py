@@ -13,6 +13,7 @@ from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.deletion_vectors import positions
+from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta
 
 
@@ -36,6 +37,16 @@ def without_deleted(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa
     keep = np.ones(rows.num_rows, dtype=np.bool_)
     keep[here - start] = False
     return rows.filter(pa.array(keep))
+
+
+def as_retracts(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
+    """Return a batch with its kinds, in which deleted rows are of kind -D; `start` is as in `without_deleted`."""
+    here = positions(deleted.positions, start, start + rows.num_rows)
+    if not len(here):
+        return rows
+    kinds = rows.column(VALUE_KIND).to_numpy().copy()
+    kinds[here - start] = RowKind.DELETE
+    return rows.set_column(rows.column_names.index(VALUE_KIND), VALUE_KIND, pa.array(kinds, pa.int8()))
 
 
 def deleted_rows(table: Table, split: Split) -> DeletedRows:
