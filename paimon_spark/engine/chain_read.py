@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.metadata.scan_modes import scan_start
-from paimon_spark.core.metadata.time_travel import millis_of_text, resolve_snapshot
+from paimon_spark.core.metadata.time_travel import millis_of_text
 from paimon_spark.core.scan.chain_splits import BranchState, Selection, chain_splits, key_filter
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.core.table import START_OPTIONS, Table
-from paimon_spark.engine.branch_reads import columns_differ, other_branch, travels, without_partitions
+from paimon_spark.engine.branch_reads import Query, columns_differ, other_branch, without_partitions
 from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.chain_tables import DELTA_BRANCH, SNAPSHOT_BRANCH, ChainBranches, ChainOrder, chain_branches
@@ -79,17 +79,8 @@ def _state(branch: Table, moment: int | None) -> BranchState:
     return BranchState(branch, found)
 
 
-def plan_chain_reads(
-    table: Table,
-    *,
-    columns: Sequence[str] | None,
-    predicate: Predicate | None,
-    limit: int | None,
-    version: str | int | None,
-    timestamp_millis: int | None,
-    how: ReadOptions,
-) -> tuple[SelectPlan, ...]:
-    """Plan a query of a chain table; the arguments are those of `plan_select`.
+def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
+    """Plan a query of a chain table.
 
     The plans are those of the own branch, of whole partitions of the snapshot branch, and of merged partitions. At a
     time before its first snapshot, the own branch has no rows.
@@ -100,44 +91,33 @@ def plan_chain_reads(
         UnsupportedError: an option chooses files by their age.
     """
     _check_options(table)
-    time = _asked_time(table, version, timestamp_millis, how)
+    time = _asked_time(table, query)
+    moment: int | None = time
     if time is not None and table.snapshots.at_or_before(time) is None:
-        moment: int | None = time
-        own, before = _no_rows(table, columns, predicate, how), BranchState(table, None)
+        own, before = _no_rows(table, query), BranchState(table, None)
     else:
-        own = plan_select(
-            table,
-            columns=columns,
-            predicate=predicate,
-            limit=limit,
-            version=version,
-            timestamp_millis=timestamp_millis,
-            how=how,
-        )
+        own = query.plan(table, query.limit)
         if own.changes:
             return (own,)
-        found, _ = resolve_snapshot(
-            table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone
-        )
-        before = BranchState(table, found)
-        past = version is not None or time is not None or travels(table)
-        moment = time if time is not None or not past or found is None else found.time_millis
+        before = BranchState(table, query.snapshot(table))
+        if time is None and query.travels(table) and before.snapshot is not None:
+            moment = before.snapshot.time_millis
     chain = open_chain(table, moment)
     kept, full = before.partitions(), chain.snapshots.partitions()
-    whole = _whole_partitions(chain.snapshots, own.columns, predicate, how, latest=moment is None)
-    merged = plan_merged(chain, full, own.columns, predicate or TRUE, how, kept | full)
+    whole = _whole_partitions(chain.snapshots, own.columns, query, latest=moment is None)
+    merged = plan_merged(chain, full, own.columns, query.predicate or TRUE, query.how, kept | full)
     others = (*(without_partitions(p, kept) for p in whole), merged)
     return (own, *(p for p in others if p.splits))
 
 
 def _whole_partitions(
-    branch: BranchState, columns: tuple[str, ...], predicate: Predicate | None, how: ReadOptions, *, latest: bool
+    branch: BranchState, columns: tuple[str, ...], query: Query, *, latest: bool
 ) -> tuple[SelectPlan, ...]:
     """Return the plan of the partitions of the snapshot branch; none without a snapshot."""
     if branch.snapshot is None:
         return ()
     table = branch.table if latest else branch.table.with_options({"scan.snapshot-id": str(branch.snapshot.id)})
-    return (plan_select(table, columns=columns, predicate=predicate, how=how),)
+    return (plan_select(table, columns=columns, predicate=query.predicate, how=query.how),)
 
 
 def plan_merged(
@@ -195,18 +175,19 @@ def _check_options(table: Table) -> None:
             )
 
 
-def _asked_time(table: Table, version: str | int | None, timestamp_millis: int | None, how: ReadOptions) -> int | None:
+def _asked_time(table: Table, query: Query) -> int | None:
     """Return the time that a query travels to; None if it names a snapshot, or none."""
-    if version is not None or timestamp_millis is not None:
-        return timestamp_millis if version is None else None
+    if query.version is not None or query.timestamp_millis is not None:
+        return query.timestamp_millis if query.version is None else None
     start = scan_start(table.options)
     if start.option == _TIME_TEXT:
-        return millis_of_text(_TIME_TEXT, start.value, how.local_zone)
+        return millis_of_text(_TIME_TEXT, start.value, query.how.local_zone)
     return start.number() if start.option == "scan.timestamp-millis" else None
 
 
-def _no_rows(table: Table, columns: Sequence[str] | None, predicate: Predicate | None, how: ReadOptions) -> SelectPlan:
+def _no_rows(table: Table, query: Query) -> SelectPlan:
     """Return the plan of a branch without rows at the time of a query."""
     values = {k: v for k, v in table.options.values.items() if k not in (*START_OPTIONS, "scan.mode")}
-    plan = plan_select(replace(table, options=CoreOptions(values)), columns=columns, predicate=predicate, how=how)
+    latest = replace(query, timestamp_millis=None)
+    plan = latest.plan(replace(table, options=CoreOptions(values)), None)
     return replace(plan, splits=(), counts=ScanCounts(), snapshot_id=None, row_count=0)

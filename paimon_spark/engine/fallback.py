@@ -11,12 +11,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows
 from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, other_branch, travels, without_partitions
+from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, without_partitions
 from paimon_spark.engine.chain_read import is_chain_read, plan_chain_reads
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, plan_select, read_batches
 from paimon_spark.errors import OptionError
@@ -54,34 +53,29 @@ def plan_reads(
         NotFoundError: there is no such branch.
         UsageError: the branches have different columns.
     """
-    if is_chain_read(table):
-        return plan_chain_reads(
-            table,
-            columns=columns,
-            predicate=predicate,
-            limit=limit,
-            version=version,
-            timestamp_millis=timestamp_millis,
-            how=how,
-        )
-    pair = _pair(table)
-    own = plan_select(
-        table,
+    query = Query(
         columns=columns,
         predicate=predicate,
-        limit=limit if pair is None or pair.own_first else None,
+        limit=limit,
         version=version,
         timestamp_millis=timestamp_millis,
         how=how,
     )
-    if pair is None or own.changes:
+    if is_chain_read(table):
+        return plan_chain_reads(table, query)
+    pair = _pair(table)
+    return (query.plan(table, limit),) if pair is None else _plan_pair(pair, query)
+
+
+def _plan_pair(pair: _Pair, query: Query) -> tuple[SelectPlan, ...]:
+    own = query.plan(pair.own, query.limit if pair.own_first else None)
+    if own.changes:
         return (own,)
-    snapshot, _ = resolve_snapshot(table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone)
-    past = version is not None or timestamp_millis is not None or travels(table)
-    reader, seen = _other_side(pair.other, snapshot if past else None)
+    snapshot = query.snapshot(pair.own)
+    reader, seen = _other_side(pair.other, snapshot if query.travels(pair.own) else None)
     if seen is None:
         return (own,)
-    other = plan_select(reader, columns=own.columns, predicate=predicate, how=how)
+    other = plan_select(reader, columns=own.columns, predicate=query.predicate, how=query.how)
     if pair.own_first:
         return own, without_partitions(other, BranchState(pair.own, snapshot).partitions())
     return without_partitions(own, BranchState(pair.other, seen).partitions()), other

@@ -35,18 +35,19 @@ class ChainBranches(NamedTuple):
 
 def is_chain_table(options: CoreOptions) -> bool:
     """Return whether the options are those of a chain table."""
-    return options.flag(ENABLED)
+    return options.flag("chain-table.enabled")
 
 
 def chain_branches(options: CoreOptions) -> ChainBranches | None:
     """Return the branches of a chain table; None for other tables, and until both are named."""
-    snapshot, delta = ((options.get(key) or "").strip() for key in (SNAPSHOT_BRANCH, DELTA_BRANCH))
+    snapshot = (options.get("scan.fallback-snapshot-branch") or "").strip()
+    delta = (options.get("scan.fallback-delta-branch") or "").strip()
     return ChainBranches(snapshot, delta) if is_chain_table(options) and snapshot and delta else None
 
 
 def chain_keys(options: CoreOptions, partition_keys: Sequence[str]) -> tuple[str, ...]:
     """Return the partition columns by which a chain is ordered; those before them divide the table into chains."""
-    return tuple(options.names(CHAIN_KEYS)) or tuple(partition_keys)
+    return tuple(options.names("chain-table.chain-partition-keys")) or tuple(partition_keys)
 
 
 def check_chain_table(schema: TableSchema, options: CoreOptions) -> None:
@@ -104,8 +105,8 @@ def _needs(schema: TableSchema, options: CoreOptions) -> Iterator[tuple[bool, st
 
 
 def _check_chain_keys(schema: TableSchema, options: CoreOptions) -> None:
-    given = options.get(CHAIN_KEYS)
-    if given is None or not given.strip():
+    given = (options.get("chain-table.chain-partition-keys") or "").strip()
+    if not given:
         return
     keys = chain_keys(options, schema.partition_keys)
     if schema.partition_keys[-len(keys) :] != keys:
