@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 
 from paimon_spark.core.metadata.scan_modes import scan_start
 from paimon_spark.core.metadata.time_travel import millis_of_text
@@ -91,7 +92,7 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
         UnsupportedError: an option chooses files by their age.
     """
     _check_options(table)
-    time = _asked_time(table, query)
+    time = asked_time(table, query.version, query.timestamp_millis, query.how.local_zone)
     moment: int | None = time
     if time is not None and table.snapshots.at_or_before(time) is None:
         own, before = _no_rows(table, query), BranchState(table, None)
@@ -175,13 +176,15 @@ def _check_options(table: Table) -> None:
             )
 
 
-def _asked_time(table: Table, query: Query) -> int | None:
-    """Return the time that a query travels to; None if it names a snapshot, or none."""
-    if query.version is not None or query.timestamp_millis is not None:
-        return query.timestamp_millis if query.version is None else None
+def asked_time(
+    table: Table, version: str | int | None, timestamp_millis: int | None, local_zone: tzinfo | None
+) -> int | None:
+    """Return the time that a query travels to, in epoch milliseconds; None if it names a snapshot, or none."""
+    if version is not None or timestamp_millis is not None:
+        return timestamp_millis if version is None else None
     start = scan_start(table.options)
     if start.option == _TIME_TEXT:
-        return millis_of_text(_TIME_TEXT, start.value, query.how.local_zone)
+        return millis_of_text(_TIME_TEXT, start.value, local_zone)
     return start.number() if start.option == "scan.timestamp-millis" else None
 
 

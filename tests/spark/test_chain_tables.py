@@ -52,7 +52,11 @@ def test_a_partition_without_snapshot_is_merged(filled: SparkSession) -> None:
     joined = "SELECT t.k FROM t JOIN (SELECT '20250804' AS d) s ON t.dt = s.d ORDER BY 1"
     assert rows(filled, joined) == [(1,), (2,), (4,)]
     assert rows(filled, "SELECT count(*) FROM (SELECT * FROM t LIMIT 9)") == [(9,)]
-    assert rows(filled, "SELECT k FROM t TIMESTAMP AS OF now() WHERE dt = '20250804' ORDER BY k") == [(1,), (2,), (4,)]
+    filled.sql("INSERT INTO t VALUES (9, 9, 'z', '20250803')")
+    filled.sql("INSERT INTO `t$branch_delta` VALUES (8, 8, 'h', '20250805')")
+    at = "SELECT count(*) FROM t {} WHERE dt = '20250805'"
+    assert rows(filled, at.format("TIMESTAMP AS OF now()")) == rows(filled, at.format("")) == [(4,)]
+    assert rows(filled, at.format("VERSION AS OF 1")) == [(0,)]
 
 
 def test_compaction_writes_the_snapshot_branch(filled: SparkSession) -> None:
