@@ -124,6 +124,7 @@ ELSEWHERE: Mapping[str, str] = {
         ("config", "diff", "doctor", "help", "history", "running", "trash", "verify", "why"), "changes nothing"
     ),
     "cancel": "ends another CALL: tests/spark/test_cancel.py",
+    "compact_chain_table": "needs a chain table: tests/unit/engine/test_chain_tables.py",
     "maintain": "calls others: tests/unit/engine/test_health_of_histories.py",
     "alter_column_default_value": "writes a schema and no file of the table's data",
     "merge_into": "needs Spark: tests/spark/test_merge_into.py",
