@@ -81,6 +81,10 @@ class ExpirePartitions:
     Earlier snapshots still have the partitions; their files are deleted when these snapshots expire. Partitions whose
     values are null or cannot be parsed as a time do not expire by `values-time`. A table with
     `partition.expiration-time` also expires partitions after commits.
+
+    A [chain table](../chain-tables.md) drops partitions of its snapshot branch with the deltas up to the next one, and
+    keeps the newest such segment that is older than the expiration time. `max_expires` counts these of each chain; the
+    snapshots of the report are those of the snapshot branch.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
@@ -88,14 +92,14 @@ class ExpirePartitions:
         given = {key: text for name, key in _OPTIONS.items() if (text := args.optional_text(name)) is not None}
         table = ctx.table(args.text("table"), {**args.table_options("options"), **given})
         plan = plan_partition_expiry(table, ctx.clock_millis(), at_most=args.integer("max_expires"))
-        return Plan(plan.actions, _Expiry(table.snapshots.latest_id(), plan))
+        return Plan(plan.actions, _Expiry(plan.last.table.snapshots.latest_id(), plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
         """Drop the partitions."""
         work = plan.payload
         table = work.plan.table
         ids = execute_partition_expiry(work.plan)
-        dropped = [(table.partition_text(p).replace("/", ", "),) for p in work.plan.partitions] if ids else []
+        dropped = [(text.replace("/", ", "),) for text in work.plan.texts] if ids else []
         return Report(
             result_rows=dropped or [(_NONE,)],
             status=DONE if dropped else NOTHING_TO_DO,

@@ -30,10 +30,6 @@ REFUSED: Mapping[str, Refusal] = {
         "views are stored with Spark's query alone, and no other engine reads them",
         "Change the query with CREATE OR REPLACE VIEW.",
     ),
-    "compact_chain_table": Refusal(
-        "tables with 'chain-table.enabled' are not supported",
-        "Compact the table with Paimon.",
-    ),
     "create_function": _FUNCTIONS,
     "create_global_index": _GLOBAL_INDEX,
     "drop_function": _FUNCTIONS,

@@ -32,6 +32,7 @@ from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, UnsupportedError
+from paimon_spark.spec.chain_tables import is_chain_table
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
@@ -282,6 +283,7 @@ def _keyed_tasks(
         above = [f for f in files if f.level > unit.output_level and f.file_name not in taken]
         upper = tuple(above) if needs_lookup(table) else ()
         no_older = unit.output_level >= highest or options.deletion_vectors_enabled
+        no_older = no_older and not is_chain_table(options)  # they delete rows of earlier partitions
         yield replace(
             task,
             files=unit.files,
@@ -311,7 +313,8 @@ def _keyed_units(
         expiry = RecordExpiry.of(table, int(time.time()))
 
         def must_rewrite(file: DataFileMeta) -> bool:
-            changed = bool(file.delete_row_count) or file.file_name in vectors
+            retracts = bool(file.delete_row_count) and not is_chain_table(options)
+            changed = retracts or file.file_name in vectors
             return force or changed or (expiry is not None and expiry.may_be_in(file))
 
         return pick_full(runs, top, must_rewrite=must_rewrite)

@@ -114,7 +114,8 @@ class StreamSource:
         if reads_other_branch(table):
             raise UnsupportedError(
                 f"Table {table.name} cannot be read as a stream together with another branch.",
-                hint="Leave 'scan.fallback-branch' and 'scan.primary-branch' out.",
+                hint="Read one branch, such as `t$branch_delta` of a chain table, or leave 'scan.fallback-branch' and "
+                "'scan.primary-branch' out.",
             )
         if self._reads_postponed and options.scan_bucket is not None:
             raise UnsupportedError(

@@ -125,6 +125,7 @@ def test_every_other_procedure_is_an_action() -> None:
 KEEP = [
     "alter_column_default_value",
     "compact",
+    "compact_chain_table",
     "compact_database",
     "compact_manifest",
     "config",

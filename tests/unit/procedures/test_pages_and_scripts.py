@@ -25,6 +25,7 @@ def test_the_first_procedures() -> None:
         "clear_consumers",
         "clone",
         "compact",
+        "compact_chain_table",
         "compact_database",
         "compact_manifest",
         "config",
