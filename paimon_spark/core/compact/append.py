@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from paimon_spark.core.metadata.deletion_vectors import VectorRef
@@ -34,8 +34,8 @@ def pick_unaware(
     """Return groups of files of one unbucketed partition that are worth rewriting together.
 
     Files with many deleted rows are rewritten regardless of their number. In a full compaction (`full`), small files
-    with any deleted rows are rewritten too. Files whose deletion vectors share an index file stay in one group, so that
-    the index file is rewritten once.
+    with any deleted rows are rewritten too, together with the other small files. Files whose deletion vectors share an
+    index file stay in one group, so that the index file is rewritten once.
     """
     vectors = vectors or {}
     limit = options.target_file_size * options.small_file_ratio
@@ -50,7 +50,7 @@ def pick_unaware(
         else:
             by_index.setdefault(ref.path, []).append(f)
     marked = sorted(by_index.values(), key=lambda group: sum(f.file_size for f in group))
-    return [*_bins(marked, options, least=1), *_bins(whole, options, least=max(options.min_file_num, 2))]
+    return _bins([*marked, *whole], options, {f.file_name for group in marked for f in group})
 
 
 def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions) -> bool:
@@ -59,8 +59,8 @@ def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions
     return ref.cardinality is None or ref.cardinality > options.delete_ratio_threshold * file.row_count
 
 
-def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, *, least: int) -> list[Files]:
-    """Pack items into groups of twice the target size; the last group needs at least `least` files."""
+def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, marked: Collection[str]) -> list[Files]:
+    """Pack items into groups of twice the target size; the last one needs enough files, or one of `marked`."""
     groups: list[Files] = []
     current: list[DataFileMeta] = []
     for item in items:
@@ -69,7 +69,7 @@ def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, *, le
         if len(current) > 1 and weight >= 2 * options.target_file_size:
             groups.append(tuple(current))
             current = []
-    if current and len(current) >= least:
+    if len(current) >= max(options.min_file_num, 2) or any(f.file_name in marked for f in current):
         groups.append(tuple(current))
     return groups
 

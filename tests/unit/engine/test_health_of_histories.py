@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.core.manifest_cache import clear_cache
@@ -67,6 +67,7 @@ def test_what_references_need_and_hold(steps: list[tuple[str, int]]) -> None:
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 10_000))
+@example("marked", 501)
 def test_maintenance_loses_nothing(kind: str, seed: int) -> None:
     draw, history = random.Random(seed), History(kind)
     for step in range(10):

@@ -7,6 +7,7 @@ import pytest
 from paimon_spark.core.compact.append import AppendOptions, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full, unit_of
 from paimon_spark.core.levels import SortedRun, max_level, sorted_runs
+from paimon_spark.core.metadata.deletion_vectors import VectorRef
 from paimon_spark.spec.manifest import DataFileMeta
 
 MB = 1 << 20
@@ -122,6 +123,16 @@ def test_unaware_files_are_grouped_by_size() -> None:
     assert pick_unaware(small[:4], append_options()) == []
     assert [len(g) for g in pick_unaware([file(170 * MB, name=str(i)) for i in range(3)], append_options())] == [3]
     assert pick_unaware([file(180 * MB, name=str(i)) for i in range(9)], append_options()) == []
+
+
+def test_files_with_deleted_rows_are_compacted_with_small_ones() -> None:
+    files = [file(MB, name=f"f{i}") for i in range(3)]
+    vectors = {"f1": VectorRef("index-0", 1, 20, 1)}
+    assert [{f.file_name for f in g} for g in pick_unaware(files, append_options(), vectors)] == [{"f0", "f1", "f2"}]
+    assert pick_unaware(files, append_options(), vectors, full=False) == []
+    vectors = {"f1": VectorRef("index-0", 1, 20, 21)}
+    found = pick_unaware([*files, file(300 * MB, name="large")], append_options(), vectors, full=False)
+    assert [{f.file_name for f in g} for g in found] == [{"f0", "f1", "f2"}]
 
 
 def test_bucketed_append_files_keep_their_order() -> None:
