@@ -20,9 +20,8 @@ _FUNCTIONS = Refusal(
     "Declare functions of a session with CREATE TEMPORARY FUNCTION.",
 )
 _GLOBAL_INDEX = Refusal(
-    "global indexes are neither written nor read",
-    "Filters on single columns are faster with file indexes: set 'file-index.<type>.columns' and call "
-    "sys.rewrite_file_index.",
+    "of the global indexes, only the types 'btree' and 'bitmap' are supported",
+    "Search with Paimon. Filters on columns are faster with sys.create_global_index of these two types.",
 )
 _PRIVILEGES = Refusal(
     "this engine does not check file-based privileges, so granting one would protect nothing",
@@ -39,14 +38,12 @@ REFUSED: Mapping[str, Refusal] = {
         "Compact the table with Paimon.",
     ),
     "create_function": _FUNCTIONS,
-    "create_global_index": _GLOBAL_INDEX,
     "create_privileged_user": _PRIVILEGES,
     "data_evolution_merge_into": Refusal(
         "UPDATE and MERGE of tables with data evolution are not supported",
         "Delete the rows and insert the new ones, or write with Paimon.",
     ),
     "drop_function": _FUNCTIONS,
-    "drop_global_index": _GLOBAL_INDEX,
     "drop_privileged_user": _PRIVILEGES,
     "full_text_search": _GLOBAL_INDEX,
     "grant_privilege_to_user": _PRIVILEGES,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from paimon_spark.core.commit.change_set import Change, append_part, compact_par
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
 from paimon_spark.core.commit.conflict_check import (
     check_hash_index,
+    check_indexed_files,
     check_same_buckets,
     check_same_keys,
     check_same_rows,
@@ -30,6 +31,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.kinds import BucketMode, CommitKind
+from paimon_spark.spec.manifest import DataFileKey
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -90,6 +92,7 @@ class FileStoreCommit:
         whole_partitions: bool = False,
         rows_of: int | None = None,
         buckets_of: int | None = None,
+        indexed: Collection[DataFileKey] | None = None,
     ) -> CommitResult:
         """Publish the changes of writers and compactors: the writes first, then the compactions.
 
@@ -105,6 +108,7 @@ class FileStoreCommit:
                 their partitions after it.
             buckets_of: the snapshot whose rows the removed files hold; no rows may be written to their buckets after
                 it.
+            indexed: the data files whose values are in new global indexes; they must still be live.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -121,6 +125,8 @@ class FileStoreCommit:
                 plan = _of_whole_partitions(written)
             if buckets_of is not None:
                 plan = _on_buckets(plan, buckets_of)
+            if indexed is not None:
+                plan = _on_indexed_files(written, indexed)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
         return self._and_compaction(ids, compacted, metadata, rows_of)
@@ -276,6 +282,16 @@ def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         change = planned(store, base)
         check_same_buckets(store, base, change, snapshot_id)
+        return change
+
+    return plan
+
+
+def _on_indexed_files(change: Change, indexed: Collection[DataFileKey]) -> Planner:
+    """Return the planner of a change that is valid only while the data files of its global indexes are live."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_indexed_files(store, base, change, indexed)
         return change
 
     return plan

@@ -12,12 +12,14 @@ from paimon_spark.core.commit.conflict_detection import (
     BucketChanged,
     Conflict,
     FileAdded,
+    IndexedFileGone,
     KeysMoved,
     RowsAdded,
     bucket_count_conflict,
     describe,
     find_conflict,
     find_index_conflict,
+    global_index_conflict,
     hash_index_conflict,
     vector_added_twice,
     vector_of_missing_file,
@@ -27,7 +29,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
-from paimon_spark.spec.manifest import BucketKey
+from paimon_spark.spec.manifest import BucketKey, DataFileKey
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -157,6 +159,30 @@ def check_whole_partitions(store: ManifestStore, base: Snapshot | None, change: 
     for entry in live_in_partitions(store, base, change.partitions):
         if entry.bucket >= 0 and entry.identity not in removed:
             raise conflict_error(store.table, FileAdded(entry.partition, entry.bucket, entry.file.file_name))
+
+
+def check_indexed_files(
+    store: ManifestStore, base: Snapshot | None, change: Change, indexed: Collection[DataFileKey]
+) -> None:
+    """Check that new global indexes have rows of live data files, and rows that no index has yet.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+        indexed: the data files whose values are in the indexes.
+
+    Raises:
+        ConflictError: a data file is gone, or another commit indexed the same rows.
+    """
+    entries = live_in_partitions(store, base, {key.partition for key in indexed})
+    live = {DataFileKey(e.partition, e.bucket, e.file.file_name) for e in entries}
+    for key in sorted(indexed):
+        if key not in live:
+            raise conflict_error(store.table, IndexedFileGone(*key))
+    conflict = global_index_conflict(store.index_entries(base), change.index_changes)
+    if conflict is not None:
+        raise conflict_error(store.table, conflict)
 
 
 def conflict_error(table: Table, conflict: Conflict) -> ConflictError:

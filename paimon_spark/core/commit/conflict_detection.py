@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from paimon_spark.core.levels import key_range
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR
+from paimon_spark.spec.global_indexes import Range, added_indexes
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     HASH_INDEX,
@@ -139,6 +140,25 @@ class VectorChanged:
     file_name: str
 
 
+@dataclass(frozen=True, slots=True)
+class IndexedFileGone:
+    """A data file whose values are in a new global index is not live."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsIndexed:
+    """Another commit added a global index of the same kind, column and rows."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
+    file_name: str
+
+
 Conflict = (
     FileGone
     | FileLive
@@ -152,6 +172,8 @@ Conflict = (
     | BucketChanged
     | FileAdded
     | VectorChanged
+    | IndexedFileGone
+    | RowsIndexed
 )
 
 
@@ -208,6 +230,20 @@ def find_index_conflict(
     for gone in removed:
         if gone.file.file_name not in names:
             return IndexFileGone(gone.partition, gone.bucket, gone.file.index_type, gone.file.file_name)
+    return None
+
+
+def global_index_conflict(
+    live: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry]
+) -> RowsIndexed | None:
+    """Return an index file of the table that has rows of an added file of the same kind, columns and partition."""
+    new: dict[tuple[bytes, str, tuple[int, ...]], list[Range]] = {}
+    for e, i in added_indexes(added):
+        new.setdefault((e.partition, e.file.index_type, i.field_ids), []).append((i.first_row, i.last_row + 1))
+    for e, i in added_indexes(live):
+        ranges = new.get((e.partition, e.file.index_type, i.field_ids), ())
+        if any(first <= i.last_row and i.first_row < end for first, end in ranges):
+            return RowsIndexed(e.partition, e.bucket, e.file.index_type, e.file.file_name)
     return None
 
 
@@ -321,7 +357,16 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
 
 
 def _describe_moved(
-    conflict: HashIndexMoved | KeysMoved | RowsAdded | BucketChanged | FileAdded | VectorChanged, where: str, again: str
+    conflict: HashIndexMoved
+    | KeysMoved
+    | RowsAdded
+    | BucketChanged
+    | FileAdded
+    | VectorChanged
+    | IndexedFileGone
+    | RowsIndexed,
+    where: str,
+    again: str,
 ) -> tuple[str, str]:
     """Return the error message and its hint for changes of what this commit looked up."""
     match conflict:
@@ -349,6 +394,14 @@ def _describe_moved(
                 f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
                 again,
             )
+        case IndexedFileGone(file_name=name):
+            return (
+                f"The file '{name}' of {where}, whose rows were indexed, is gone: another commit compacted, overwrote or "
+                "rolled it back.",
+                again,
+            )
+        case RowsIndexed(index_type=kind, file_name=name):
+            return f"Another commit added the {kind} index file '{name}' for the same rows of {where}.", again
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
 
