@@ -10,7 +10,7 @@ from paimon_spark.calls.parameters import CALL_OPTIONS, PARTITION_FILTERS, PARTI
 from paimon_spark.calls.partition_filters import check_one_filter, partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.engine.compaction.compact_explain import unmatched
 from paimon_spark.engine.compaction.rewrite_file_index import (
@@ -162,10 +162,22 @@ def _chosen(asked: list[tuple[str, Predicate]]) -> Predicate | None:
     return or_(*(predicate for _, predicate in asked)) if asked else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Drop:
+    work: DropPlan
+    dry_run: bool
+
+
 @procedure(
     name="drop_global_index",
     summary="Remove a global index from a table.",
-    params=(TABLE, _INDEX_COLUMN, _INDEX_TYPE, PARTITIONS),
+    params=(
+        TABLE,
+        _INDEX_COLUMN,
+        _INDEX_TYPE,
+        PARTITIONS,
+        Param("dry_run", ParamType.BOOLEAN, "Change nothing; return the number of files.", default="false"),
+    ),
     columns=(
         RESULT,
         Column("dropped_file_count", "bigint", "index files that were removed, or would be by a dry run"),
@@ -178,22 +190,22 @@ class DropGlobalIndex:
     Older snapshots keep the index; its files are deleted when they expire. A table without such an index is unchanged.
     """
 
-    def plan(self, ctx: CallContext, args: Arguments) -> Plan[DropPlan]:
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Drop]:
         """Select the index files."""
         kind = index_kind(args.text("index_type"))
         table = ctx.table(args.text("table"))
         column = index_column(table, args.text("index_column"))
         work = plan_drop(table, column, kind, _chosen(partition_filters(ctx, table, args)))
-        return Plan(work.actions, work)
+        return Plan(work.actions, _Drop(work, args.flag("dry_run")))
 
-    def execute(self, ctx: CallContext, plan: Plan[DropPlan]) -> Report:
+    def execute(self, ctx: CallContext, plan: Plan[_Drop]) -> Report:
         """Commit their removal."""
         del ctx
-        work = plan.payload
-        ids = execute_drop(work)
+        work, dry = plan.payload.work, plan.payload.dry_run
+        ids = () if dry else execute_drop(work)
         return Report(
             result_rows=[(True, len(work.entries))],
-            status=DONE if ids else NOTHING_TO_DO,
+            status=DRY_RUN if dry else DONE if ids else NOTHING_TO_DO,
             snapshot_before=work.snapshot_id,
             snapshot_after=ids[-1] if ids else work.snapshot_id,
             files_in=len(work.entries),

@@ -196,7 +196,7 @@ def _work(table: Table, column: DataField, kind: GlobalIndexKind) -> GlobalIndex
             hint=f"Types of keys are {', '.join(t.value for t in KEY_TYPES)}.",
         )
     size = {GlobalIndexKind.BTREE: "block-size", GlobalIndexKind.BITMAP: "dictionary-block-size"}[kind]
-    compression = (options.text(f"{kind}-index.compression") or COMPRESSIONS[0]).lower()
+    compression = (options.get(f"{kind}-index.compression") or COMPRESSIONS[0]).lower()
     if compression not in COMPRESSIONS:
         raise UnsupportedError(
             f"'{kind}-index.compression' = '{compression}' is not supported.",

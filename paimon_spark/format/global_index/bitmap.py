@@ -165,9 +165,9 @@ class BitmapReader(IndexReader):
         """Return the rows whose value has one of the codes."""
         found = BitMap()
         firsts, blocks = self._blocks
-        last, keys, handles = -1, [], []
-        for code in sorted(set(codes)):  # type: ignore[type-var]
-            place = bisect_right(firsts, code) - 1  # type: ignore[type-var]
+        last, keys, handles = -1, list[Code](), list[Handle]()
+        for code in sorted(set(codes)):
+            place = bisect_right(firsts, code) - 1
             if place < 0:
                 continue
             if place != last:
@@ -187,11 +187,11 @@ class BitmapReader(IndexReader):
 
     def at_least(self, code: Code, *, strictly: bool = False) -> Rows:
         """Return the rows whose code is `code` or greater, or greater only."""
-        first = max(bisect_right(self._blocks[0], code) - 1, 0)  # type: ignore[type-var]
+        first = max(bisect_right(self._blocks[0], code) - 1, 0)
         chosen: list[Handle] = []
         for place in range(first, len(self._blocks[1])):
             keys, handles = self._entries(self._blocks[1][place])
-            chosen += handles[(bisect_right if strictly else bisect_left)(keys, code) :]  # type: ignore[type-var]
+            chosen += handles[(bisect_right if strictly else bisect_left)(keys, code) :]
             if len(chosen) > _MOST_VALUES:
                 return None
         return self._union(chosen)
@@ -199,9 +199,9 @@ class BitmapReader(IndexReader):
     def at_most(self, code: Code, *, strictly: bool = False) -> Rows:
         """Return the rows whose code is `code` or less, or less only."""
         chosen: list[Handle] = []
-        for place in range(bisect_right(self._blocks[0], code)):  # type: ignore[type-var]
+        for place in range(bisect_right(self._blocks[0], code)):
             keys, handles = self._entries(self._blocks[1][place])
-            chosen += handles[: (bisect_left if strictly else bisect_right)(keys, code)]  # type: ignore[type-var]
+            chosen += handles[: (bisect_left if strictly else bisect_right)(keys, code)]
             if len(chosen) > _MOST_VALUES:
                 return None
         return self._union(chosen)

@@ -198,8 +198,8 @@ class BTreeReader(IndexReader):
         found = BitMap()
         blocks: dict[int, _Block] = {}
         keys, _ = self._blocks
-        for code in sorted(set(codes)):  # type: ignore[type-var]
-            place = bisect_left(keys, code)  # type: ignore[type-var]
+        for code in sorted(set(codes)):
+            place = bisect_left(keys, code)
             if place == len(keys):
                 break
             if place not in blocks:
@@ -224,7 +224,7 @@ class BTreeReader(IndexReader):
         """Return the rows whose code is `code` or greater, or greater only."""
         keys, _ = self._blocks
         found = BitMap()
-        for place in range(bisect_left(keys, code), len(keys)):  # type: ignore[type-var]
+        for place in range(bisect_left(keys, code), len(keys)):
             block = self._block(place)
             at = block.search(code, self._domain)
             if strictly and at < len(block) and self._domain.code(block.entry(at)[0]) == code:
@@ -236,7 +236,7 @@ class BTreeReader(IndexReader):
         """Return the rows whose code is `code` or less, or less only."""
         keys, _ = self._blocks
         found = BitMap()
-        for place in range(min(bisect_left(keys, code) + 1, len(keys))):  # type: ignore[type-var]
+        for place in range(min(bisect_left(keys, code) + 1, len(keys))):
             block = self._block(place)
             end = block.search(code, self._domain)
             if not strictly and end < len(block) and self._domain.code(block.entry(end)[0]) == code:

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -46,12 +47,14 @@ TYPES: dict[str, tuple[AtomicType, pa.DataType, st.SearchStrategy[Any]]] = {
     "millis": (
         AtomicType(TypeRoot.TIMESTAMP, precision=3),
         pa.timestamp("ms"),
-        st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)).map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)),  # noqa: DTZ001
+        st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)).map(
+            lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)
+        ),
     ),
     "micros": (
         AtomicType(TypeRoot.TIMESTAMP, precision=6),
         pa.timestamp("us"),
-        st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)),  # noqa: DTZ001
+        st.datetimes(datetime(1950, 1, 1), datetime(2050, 1, 1)),
     ),
     "nanos": (AtomicType(TypeRoot.TIMESTAMP, precision=9), pa.timestamp("ns"), st.integers(-(10**16), 10**16)),
 }
@@ -99,7 +102,9 @@ def _codes(domain: KeyDomain, column: pa.Array) -> list[Any]:
         if not value.is_valid:
             out.append(None)
             continue
-        single, _ = domain.sorted(pa.array([value.as_py()] if column.type != pa.timestamp("ns") else [value.value], column.type))
+        single, _ = domain.sorted(
+            pa.array([value.as_py()] if column.type != pa.timestamp("ns") else [value.value], column.type)
+        )
         body, _ = domain.serialize(single)
         out.append(domain.code(body.tobytes()))
     return out
@@ -112,7 +117,5 @@ def _rows(codes: list[Any], holds: Any) -> BitMap:
 @settings(deadline=None)
 @given(st.lists(st.integers(0, 2**62)))
 def test_numbers_of_variable_length(values: list[int]) -> None:
-    import numpy as np
-
     data, _ = varints(np.array(values, np.int64))
     assert all_varints(data).tolist() == values
