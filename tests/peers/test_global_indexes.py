@@ -113,3 +113,22 @@ def test_paimon_finds_rows_by_indexes_written_here(tmp_path: Path, kind: str, co
         jar=Path(JAR),
     )
     assert dropped[0].get("dropped") == 4, dropped
+
+
+@pytest.mark.parametrize("kind", ["btree", "bitmap"])
+def test_rows_are_found_by_indexes_of_paimon(tmp_path: Path, kind: str) -> None:
+    table = _table(tmp_path)
+    content = read_arrow(table)
+    steps = [{"do": "createIndex", "table": "d.t", "column": name, "kind": kind} for name in VALUES]
+    assert not any(try_steps(tmp_path, steps, program="GlobalIndexPeer", jar=Path(JAR)))
+    table = paimon_spark.connect(tmp_path).table("d.t").load()
+    for predicate, _ in (asked for name in VALUES for asked in _asked(name)):
+        predicate = _stored(predicate)
+        found = read_arrow(table, predicate=predicate)
+        assert sorted(found.column("k").to_pylist()) == _wanted(content, predicate), predicate
+        left = plan_select(table, predicate=predicate).counts.files
+        assert left <= plan_select(table.with_options({"global-index.enabled": "false"}), predicate=predicate).counts.files
+    assert plan_select(table, predicate=_stored(Comparison("=", "b", 150 << 40))).counts.files == 1
+    assert execute_drop(plan_drop(table, index_column(table, "b"), index_kind(kind), None))
+    left = ManifestStore(table).index_entries(table.snapshots.latest())
+    assert len(left) == len(VALUES) - 1
