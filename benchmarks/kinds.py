@@ -12,7 +12,11 @@ from benchmarks.workload import BUCKETS, COLUMNS, SCHEMA, Data, queries
 
 UPSERTS = 3
 STEPS = ("load", "upsert", f"scan {BEFORE}", f"lookup {BEFORE}", "compact", f"scan {AFTER}")
+WITH_VECTORS = "scan with vectors"
+PLAIN = "scan of a plain copy"
+"""The rows of a table with deletion vectors, written anew as plain Parquet."""
 _QUERIES = ("scan", "lookup")
+_PLAIN_SCANS = 3
 _WRITE_ONLY = {"write-only": "true"}
 _SEQUENCE_GROUPS = {
     "merge-engine": "partial-update",
@@ -43,6 +47,11 @@ class Kind:
 
     properties: Mapping[str, str]
     text_key: bool = False
+
+    @property
+    def has_vectors(self) -> bool:
+        """Return whether the table has deletion vectors."""
+        return self.properties.get("deletion-vectors.enabled") == "true"
 
     @property
     def create(self) -> str:
@@ -114,9 +123,20 @@ class KindRounds:
         for number in range(1, UPSERTS + 1):
             yield "upsert", session.run(kind.insert.format(t=table, source=data.source(f"upsert{number}")))
         yield from self._queries(session, kind, table, BEFORE)
+        if kind.has_vectors:
+            yield from self._beside_plain(session, table)
         bare = table.partition(".")[2]
         yield "compact", session.run(*(s.format(name=bare) for s in session.engine.compact))
         yield from self._queries(session, kind, table, AFTER)
+
+    def _beside_plain(self, session: EngineSession, table: str) -> Iterator[tuple[str, Cost]]:
+        scan = next(q.text for q in queries(self.data) if q.name == "scan")
+        plain = "spark_catalog.default.plain"
+        session.run(f"DROP TABLE IF EXISTS {plain}", f"CREATE TABLE {plain} USING parquet AS SELECT * FROM {table}")
+        for _ in range(_PLAIN_SCANS):
+            yield PLAIN, session.run(scan.format(t=plain))
+            yield WITH_VECTORS, session.run(scan.format(t=table))
+        session.run(f"DROP TABLE {plain}")
 
     def _queries(self, session: EngineSession, kind: Kind, table: str, when: str) -> Iterator[tuple[str, Cost]]:
         for query in queries(self.data):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.kinds import PLAIN, WITH_VECTORS
 from benchmarks.rounds import AFTER, BEFORE, Results
 from benchmarks.session import Cost
 
@@ -38,6 +39,8 @@ TARGETS: Sequence[Target] = (
 KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
 KIND_RATIO = 0.6
 """Maximum CPU of the steps of each kind of table, relative to Paimon's."""
+VECTORS_RATIO = 1.1
+"""Maximum cost of a scan with deletion vectors, relative to that of plain Parquet files with the same rows."""
 COUNT_SECONDS = 0.3
 DISK_RATIO = 0.8
 
@@ -67,9 +70,10 @@ def verdicts(results: Results) -> list[Verdict]:
     for target in (*TARGETS, *_kind_targets(ours)):
         mine, theirs = ours.get(target.step, []), results.costs.get(target.peer, {}).get(target.step, [])
         for unit in ("cpu", "wall"):
-            ratios = [_of(a, unit) / max(_of(b, unit), 1e-9) for a, b in zip(mine, theirs, strict=False)]
+            ratios = _ratios(mine, theirs, unit)
             if ratios:
                 found.append(_verdict(f"{target.step}, {unit}, to {target.peer}", target.ratio, ratios))
+    found += _vector_verdicts(ours)
     counts = [c.wall for c in ours.get(f"count {AFTER}", [])]
     if counts:
         found.append(_verdict(f"count {AFTER}, wall seconds", COUNT_SECONDS, counts))
@@ -79,9 +83,25 @@ def verdicts(results: Results) -> list[Verdict]:
     return found
 
 
+def _vector_verdicts(ours: Mapping[str, Sequence[Cost]]) -> list[Verdict]:
+    found = []
+    for step, mine in ours.items():
+        kind, _, name = step.partition(": ")
+        if name == WITH_VECTORS:
+            plain = ours[f"{kind}: {PLAIN}"]
+            for unit in ("cpu", "wall"):
+                ratios = _ratios(mine, plain, unit)
+                found.append(_verdict(f"{step}, {unit}, to plain Parquet", VECTORS_RATIO, ratios))
+    return found
+
+
 def _kind_targets(ours: Mapping[str, Sequence[Cost]]) -> list[Target]:
     steps = (step for step in ours if step.partition(": ")[2] in KIND_STEPS)
     return [Target(step, "paimon", KIND_RATIO) for step in steps]
+
+
+def _ratios(mine: Sequence[Cost], theirs: Sequence[Cost], unit: str) -> list[float]:
+    return [_of(a, unit) / max(_of(b, unit), 1e-9) for a, b in zip(mine, theirs, strict=False)]
 
 
 def _of(cost: Cost, unit: str) -> float:

@@ -1,4 +1,4 @@
-"""Procedures that change rows by a join with a source: merge_into."""
+"""Procedures that change rows by a join with a source: merge_into and data_evolution_merge_into."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from paimon_spark.calls.parameters import SUCCESS
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.engine.column_merge import UPDATE_SET, plan_column_merge
 from paimon_spark.engine.merge_into import (
     Clause,
     MergeAction,
@@ -144,17 +145,101 @@ class MergeInto:
     def execute(self, ctx: CallContext, plan: Plan[MergePlan]) -> Report:
         """Run the join, write the rows and commit them."""
         del ctx
-        done = execute_merge(plan.payload)
-        return Report(
-            result_rows=[(_SUCCESS,)],
-            status=DONE if done.committed else NOTHING_TO_DO,
-            snapshot_before=done.snapshot_before,
-            snapshot_after=done.snapshot_after,
-            files_out=done.files_out,
-            bytes_out=done.bytes_out,
-            rows=done.rows_out,
-            changed_tables=(plan.payload.table.name,) if done.committed else (),
+        return _merged(plan.payload)
+
+
+@procedure(
+    name="data_evolution_merge_into",
+    summary="Update columns of a table with data evolution by joining it with a source.",
+    params=(
+        Param(
+            "target_table",
+            ParamType.STRING,
+            "The table to change: `t`, `db.t` or `catalog.db.t`, with `'data-evolution.enabled' = 'true'`.",
+            required=True,
+        ),
+        Param(
+            "target_alias",
+            ParamType.STRING,
+            "Alias of the target in the other arguments; must not be the name of a table.",
+            default="the table's own name",
+        ),
+        Param(
+            "source_sqls",
+            ParamType.STRING,
+            "Statements to run first, separated by `;`: `CREATE TEMPORARY VIEW … AS`, `USE` and "
+            "`CREATE CATALOG … WITH`. What they create exists only during the CALL.",
+        ),
+        Param(
+            "source_table",
+            ParamType.STRING,
+            "A table, or a view of the session or of `source_sqls`; its alias is the last part of its name.",
+            required=True,
+        ),
+        Param(
+            "merge_condition",
+            ParamType.STRING,
+            "Join condition between rows of the source and the target, also over `_ROW_ID` of the target.",
+            required=True,
+        ),
+        Param(
+            UPDATE_SET,
+            ParamType.STRING,
+            "New values of matched rows: `column = expression, …`, or `*` for the columns of the source, by name.",
+            required=True,
+        ),
+        Param("sink_parallelism", ParamType.INT, "Number of tasks that write, 1 or more.", default="one for each core"),
+    ),
+    columns=(SUCCESS,),
+    example="CALL sys.data_evolution_merge_into('default.T', '', '', 'default.S', 'T.id=S.id', 'price=S.price', 2);",
+)
+class DataEvolutionMergeInto:
+    """Join target and source, and write new files with only the changed columns of the matched rows' row ranges.
+
+    Rows are neither added nor deleted, and keep their `_ROW_ID`. A null replaces a value too. Partition columns cannot
+    be changed. Of several source rows that match a target row, one is chosen; the statement `MERGE INTO`, which writes
+    the same files, reports them. If another commit changes the same columns of the same rows meanwhile, or compacts
+    them, the CALL fails and changes nothing.
+
+    Conditions and values are expressions without subqueries, aggregates and window functions; views in `source_sqls`
+    may use those. Columns that occur in both tables must be qualified with the table's name.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[MergePlan]:
+        """Validate every expression against the tables."""
+        request = MergeRequest(
+            source_table=args.text("source_table"),
+            condition=args.text("merge_condition"),
+            actions=(),
+            target_alias=args.optional_text("target_alias"),
+            source_sqls=args.optional_text("source_sqls"),
         )
+        target, tasks = args.text("target_table"), args.count("sink_parallelism")
+        name = ctx.identifier(target, "target_table")
+        options = {} if tasks is None else {"sink.parallelism": str(tasks)}
+        table = ctx.table(target, options, parameter="target_table")
+        jobs = ctx.spark_jobs("data_evolution_merge_into")
+        merge = plan_column_merge(table, name, request, args.text(UPDATE_SET), jobs)
+        return Plan(merge.actions, merge)
+
+    def execute(self, ctx: CallContext, plan: Plan[MergePlan]) -> Report:
+        """Run the join, write the new files and commit them."""
+        del ctx
+        return _merged(plan.payload)
+
+
+def _merged(plan: MergePlan) -> Report:
+    done = execute_merge(plan)
+    return Report(
+        result_rows=[(_SUCCESS,)],
+        status=DONE if done.committed else NOTHING_TO_DO,
+        snapshot_before=done.snapshot_before,
+        snapshot_after=done.snapshot_after,
+        files_out=done.files_out,
+        bytes_out=done.bytes_out,
+        rows=done.rows_out,
+        changed_tables=(plan.table.name,) if done.committed else (),
+    )
 
 
 def _actions(args: Arguments) -> tuple[MergeAction, ...]:

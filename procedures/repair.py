@@ -1,6 +1,6 @@
 """Procedures that repair metadata.
 
-remove_unexisting_files, remove_unexisting_manifests, repair_earliest_snapshot and repair_snapshots.
+remove_unexisting_files, remove_unexisting_manifests, repair_earliest_snapshot, repair_snapshots and reassign_row_id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.parameters import SUCCESS, TABLE
+from paimon_spark.calls.parameters import PARTITIONS, SUCCESS, TABLE
+from paimon_spark.calls.partition_filters import partition_filters
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report, metadata_report
@@ -23,7 +24,9 @@ from paimon_spark.engine.missing_files import (
     plan_missing_files,
     plan_missing_manifests,
 )
+from paimon_spark.engine.reassign_row_id import ReassignPlan, ReassignResult, execute_reassign, plan_reassign
 from paimon_spark.engine.repair import Repair, execute_repair, plan_repair
+from paimon_spark.spec.predicate import or_
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +216,55 @@ class RepairSnapshots:
             bytes_out=sum(len(r.after) for r in work.repairs),
             changed_tables=(work.table.name,) if done else (),
         )
+
+
+@procedure(
+    name="reassign_row_id",
+    summary="Give the rows of each partition of a table with data evolution consecutive row ids.",
+    params=(TABLE, PARTITIONS),
+    columns=(Column("result", "string", "what was done, in one sentence"),),
+    example="CALL sys.reassign_row_id('default.T', 'dt=2024-05-14;dt=2024-05-15');",
+)
+class ReassignRowId:
+    """Give the rows of partitions whose row ids have gaps new ids, in one OVERWRITE snapshot.
+
+    Rows that are inserted into several partitions in turn get ids that interleave. Only manifests are written again:
+    the rows get the ids after the last one in use, partition by partition, and keep their order. Runs of consecutive
+    ids of more than `data-evolution.reassign.skip-contiguous-row-count` rows keep theirs. Earlier snapshots and tags
+    keep the old ids; ids that are stored elsewhere, as in other tables, do not follow. A partition with a global index
+    is refused.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[ReassignPlan]:
+        """Find the partitions whose row ids have gaps."""
+        table = ctx.table(args.text("table"))
+        asked = partition_filters(ctx, table, args)
+        plan = plan_reassign(table, or_(*(predicate for _, predicate in asked)) if asked else None)
+        return Plan(plan.actions, plan)
+
+    def execute(self, ctx: CallContext, plan: Plan[ReassignPlan]) -> Report:
+        """Commit the new row ids."""
+        del ctx
+        work = plan.payload
+        done = execute_reassign(work)
+        return Report(
+            result_rows=[(_reassigned(work, done),)],
+            status=NOTHING_TO_DO if done is None else DONE,
+            snapshot_before=work.snapshot_id if done is None else done.snapshot_before,
+            snapshot_after=work.snapshot_id if done is None else done.snapshot_after,
+            rows=0 if done is None else done.rows,
+            changed_tables=() if done is None else (work.table.name,),
+        )
+
+
+def _reassigned(plan: ReassignPlan, done: ReassignResult | None) -> str:
+    name = plan.table.name
+    if done is None:
+        return (
+            f"Skipped. Row IDs for table '{name}' were not reassigned because {plan.reason}: snapshot "
+            f"{plan.snapshot_id} unchanged, nextRowId={plan.next_row_id}."
+        )
+    return (
+        f"Success. Reassigned row IDs for table '{name}': snapshot {done.snapshot_before} -> {done.snapshot_after}, "
+        f"nextRowId {done.next_before} -> {done.next_after}, files={done.files}, rows={done.rows}, indexFiles=0."
+    )

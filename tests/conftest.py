@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +53,7 @@ def spark_app(warehouse: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     import paimon_spark
     from paimon_spark.cli.env import shipped
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for functions of tests, which Spark 4.2 runs with Arrow
     builder = SparkSession.builder.appName("paimon-spark tests")
     log4j = shipped("conf/log4j2.properties").as_uri()
     session = SESSION | {

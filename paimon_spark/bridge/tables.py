@@ -16,6 +16,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
@@ -275,6 +276,7 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "partial_update": _partial_update(table),
         "rewrites": _rewriting_statements(table),
         "marks_deletes": marks_keyed_rows(table),
+        "evolves": _evolution(table),
         "row_by_row": table.options.flag("delete.force-produce-changelog"),
         "properties": _properties(table),
         "token": token.plain,
@@ -286,6 +288,18 @@ def _routing_keys(table: Table) -> list[str]:
     if table.is_primary_key_table or table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return []
     return [*table.schema.partition_keys, *(f.name for f in table.bucket_key_fields)]
+
+
+def _evolution(table: Table) -> dict[str, int] | None:
+    """Return how often an UPDATE of a table with data evolution is tried, and the wait in between in milliseconds."""
+    if not evolves(table):
+        return None
+    options = table.options
+    attempts = options.number("write.data-evolution.update-conflict-retry.max-attempts")
+    return {
+        "attempts": max(1, attempts),
+        "wait": max(0, options.number("write.data-evolution.update-conflict-retry.wait-ms")),
+    }
 
 
 def _partial_update(table: Table) -> dict[str, Any] | None:

@@ -39,10 +39,6 @@ REFUSED: Mapping[str, Refusal] = {
     ),
     "create_function": _FUNCTIONS,
     "create_privileged_user": _PRIVILEGES,
-    "data_evolution_merge_into": Refusal(
-        "UPDATE and MERGE of tables with data evolution are not supported",
-        "Delete the rows and insert the new ones, or write with Paimon.",
-    ),
     "drop_function": _FUNCTIONS,
     "drop_privileged_user": _PRIVILEGES,
     "full_text_search": _GLOBAL_INDEX,
@@ -55,10 +51,6 @@ REFUSED: Mapping[str, Refusal] = {
     "query_service": Refusal(
         "the service that answers lookups is a permanent Flink job",
         "Lookups by key are fast in SQL and in the Python API; see the page about performance.",
-    ),
-    "reassign_row_id": Refusal(
-        "row ids of tables with data evolution are not rewritten",
-        "Call it with Paimon on Flink. Tables are read and written with any row ids.",
     ),
     "refresh_object_table": Refusal(
         "object tables are not supported, and Paimon 2.0 has no such procedure",

@@ -91,6 +91,7 @@ def plan_write(
     size_hint: int | None = None,
     operation: Operation | None = None,
     rewrites: bool = False,
+    batch: StreamBatch | None = None,
 ) -> WritePlan:
     """Plan a write on the latest snapshot.
 
@@ -103,6 +104,7 @@ def plan_write(
         size_hint: approximate size of the rows in bytes, if known.
         operation: kind of the statement, for the snapshot.
         rewrites: whether the statement rewrites the files of the rows of a primary-key table that it changes.
+        batch: the micro-batch that is written, in a streaming query.
 
     Raises:
         UsageError: the table does not accept new rows in its current state.
@@ -112,7 +114,8 @@ def plan_write(
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:
-        info = postpone_state(table, info, overwrite=overwrite is not None)
+        query = None if batch is None else batch.query
+        info = postpone_state(table, info, overwrite=overwrite is not None, query=query)
     if overwrite is None and (table.is_primary_key_table or operation not in _CHANGES):
         check_bucket_number(table, info)
     if rewrites:
@@ -124,6 +127,7 @@ def plan_write(
         overwrite=overwrite,
         partitions=static_partitions,
         operation=operation,
+        batch=batch,
     )
 
 
@@ -237,6 +241,8 @@ def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     if batch is None:
         metadata = CommitMetadata(operation=plan.operation, watermark=watermark)
         return FileStoreCommit(plan.table, plan.info.postpone_user), metadata
+    if batch.watermark is not None:
+        watermark = max(batch.watermark, batch.watermark if watermark is None else watermark)
     metadata = CommitMetadata(batch.batch, plan.operation, watermark, dict(batch.properties))
     return FileStoreCommit(plan.table, batch.query, since=batch.base), metadata
 

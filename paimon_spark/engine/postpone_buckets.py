@@ -17,18 +17,23 @@ from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.options import CoreOptions
 
 
-def postpone_state(table: Table, info: WriterRestoreState, *, overwrite: bool) -> WriterRestoreState:
+def postpone_state(
+    table: Table, info: WriterRestoreState, *, overwrite: bool, query: str | None = None
+) -> WriterRestoreState:
     """Return the state of the writers of a table with postponed buckets.
 
     Existing partitions keep their number of buckets. Without `postpone.batch-write-fixed-bucket`, all rows are
-    postponed.
+    postponed, and so are those that a streaming query adds.
 
     Args:
         table: the table.
         info: the state that tables of all bucket modes have.
         overwrite: whether the statement replaces the postponed rows of the partitions that it writes.
+        query: the streaming query that writes, if it is one.
     """
     options = table.options
+    if query is not None and not (overwrite and options.postpone_batch_write_fixed_bucket):
+        return replace(info, postpone_user=query)
     if not options.postpone_batch_write_fixed_bucket:
         prefix = options.commit_user_prefix
         user = str(uuid.uuid4())

@@ -28,6 +28,7 @@ def with_postponed(
     condition: Predicate,
     splits: Sequence[Split],
     buckets: Collection[int] | None = None,
+    created_from: int | None = None,
 ) -> list[Split]:
     """Return the splits of a query; those of partitions with postponed rows are replaced if these rows are read.
 
@@ -39,12 +40,15 @@ def with_postponed(
         condition: the filter of the query.
         splits: the splits of the files in buckets.
         buckets: only these buckets.
+        created_from: only files created since this time, given as creation times are stored.
     """
     merged = table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE
     if snapshot is None or not merged:
         return list(splits)
     store = ManifestStore(table)
     live = live_in_partitions(store, snapshot, None)
+    if created_from is not None:
+        live = [e for e in live if (e.file.creation_time or -1) >= created_from]
     wanted = project(condition, table.schema.partition_keys)
     partitions = matching_partitions(table, {e.partition for e in live if e.bucket < 0}, wanted)
     if not partitions:

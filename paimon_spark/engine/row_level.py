@@ -3,13 +3,13 @@
 Rows of a primary-key table are changed by writing them with a row kind, if its merge engine then produces the result of
 the statement; otherwise the key ranges with changed rows are rewritten. With deletion vectors, a DELETE may mark rows
 in their files. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
-in one snapshot.
+in one snapshot. With data evolution, changed columns get files of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
+from paimon_spark.core.row_level.column_updates import ColumnUpdater
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
 from paimon_spark.core.row_level.key_range_rewrites import KeyRangeRewriter
 from paimon_spark.core.row_level.keyed_deletes import KeyedDeleteWriter
@@ -32,6 +33,15 @@ from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, 
 from paimon_spark.spec.merge_rules import rewrites_rows
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.types import beyond_micros
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What a statement does to rows of a table with data evolution: it changes columns, and may delete rows."""
+
+    columns: tuple[str, ...] = ()
+    deletes: bool = False
+
 
 _ALL_ROWS = {"deletion-vectors.merge-on-read": "true", "postpone.merge-on-read": "true"}
 
@@ -57,6 +67,7 @@ def plan_changes(
     parallelism: int = 1,
     rewrites: bool | None = None,
     snapshot_id: int | None = None,
+    changes: RowChanges | None = None,
 ) -> WritePlan:
     """Plan a change of rows by their positions in files.
 
@@ -67,6 +78,7 @@ def plan_changes(
         rewrites: whether the files of changed rows of a primary-key table are rewritten; by default, as the merge
             engine requires.
         snapshot_id: the snapshot that the rows are read from, or an earlier one; the latest one by default.
+        changes: what the statement does to rows of a table with data evolution; by default, all that `operation` may.
 
     Raises:
         UnsupportedError: the table has a feature that is not supported for row-level changes.
@@ -84,9 +96,7 @@ def plan_changes(
             f"Table {table.name} has a primary key, so no file of it is replaced.",
             hint="Write the changed rows with their kinds.",
         )
-    if evolves(table):
-        _check_evolving(table, operation)
-    return plan
+    return _evolving(plan, operation, snapshot_id, changes) if evolves(table) else plan
 
 
 def _check_no_postponed_rows(table: Table, operation: Operation) -> None:
@@ -101,18 +111,33 @@ def _check_no_postponed_rows(table: Table, operation: Operation) -> None:
         )
 
 
-def _check_evolving(table: Table, operation: Operation) -> None:
-    if operation != Operation.DELETE:
-        raise UnsupportedError(
-            f"Table {table.name} has 'data-evolution.enabled' = 'true': this release does not change values of its "
-            f"rows by {operation}.",
-            hint="Use Apache Paimon for the change, or insert new rows.",
-        )
-    if not writes_position_deletes(table):
+def _evolving(plan: WritePlan, operation: Operation, snapshot_id: int | None, changes: RowChanges | None) -> WritePlan:
+    """Return the plan for a table with data evolution: rows are marked, or get files with their changed columns."""
+    table = plan.table
+    given = changes or _all_changes(table, operation)
+    if given.deletes and not writes_position_deletes(table):
         raise UnsupportedError(
             f"Table {table.name} has 'data-evolution.enabled' = 'true', so its files are not rewritten to delete rows.",
             hint="Create such a table with 'deletion-vectors.enabled' = 'true', which marks deleted rows.",
         )
+    moved = [c for c in given.columns if c in table.schema.partition_keys]
+    if moved:
+        raise UnsupportedError(
+            f"{operation} cannot change the partition column '{moved[0]}' of table {table.name}, which has "
+            "'data-evolution.enabled' = 'true': a row would lose its id.",
+            hint="Delete the rows, and insert them into the other partition.",
+        )
+    if operation is Operation.DELETE:
+        return plan
+    read = (plan.snapshot_id or 0) if snapshot_id is None else snapshot_id
+    return replace(plan, info=replace(plan.info, columns=given.columns, columns_of=read))
+
+
+def _all_changes(table: Table, operation: Operation) -> RowChanges:
+    if operation is Operation.DELETE:
+        return RowChanges(deletes=True)
+    columns = tuple(n for n in table.schema.field_names if n not in table.schema.partition_keys)
+    return RowChanges(columns, deletes=operation is Operation.MERGE and writes_position_deletes(table))
 
 
 def writes_position_deletes(table: Table) -> bool:
@@ -140,17 +165,20 @@ def marks_keyed_rows(table: Table) -> bool:
     )
 
 
-def check_digits(table: Table, operation: Operation) -> None:
+def check_digits(table: Table, operation: Operation, columns: Collection[str] | None = None) -> None:
     """Reject a change whose timestamps Spark truncates to microseconds, if digits would be lost.
 
     A deletion by position needs no values. In a primary-key table, values that identify and order the row must be
-    exact; other engines than deduplicate, and a changelog, use all of them.
+    exact; other engines than deduplicate, and a changelog, use all of them. With data evolution, only the values of the
+    changed `columns` come from Spark.
 
     Raises:
         UnsupportedError: a column would lose digits.
     """
     options = table.options
     cut = [f for f in table.schema.fields if beyond_micros(f.type) is not None]
+    if columns is not None and evolves(table):
+        cut = [f for f in cut if f.name in columns]
     if operation is Operation.DELETE and (not table.is_primary_key_table or marks_keyed_rows(table)):
         return
     plain = options.merge_engine is MergeEngine.DEDUPLICATE and options.changelog_producer is ChangelogProducer.NONE
@@ -165,7 +193,7 @@ def check_digits(table: Table, operation: Operation) -> None:
         )
 
 
-RowChanger = CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter | KeyRangeRewriter
+RowChanger = ColumnUpdater | CopyOnWriteRewriter | PositionDeleteWriter | KeyedDeleteWriter | KeyRangeRewriter
 
 
 def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str] = ()) -> RowChanger:
@@ -174,6 +202,8 @@ def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str
         return KeyRangeRewriter(table, info, spill_dirs)
     if table.is_primary_key_table:
         return KeyedDeleteWriter(table, info)
+    if info.columns_of is not None:
+        return ColumnUpdater(table, info)
     return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
 
 
@@ -190,8 +220,10 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
         return complete_write(plan, messages, runner)
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        result = commit.commit(messages, CommitMetadata(operation=plan.operation))
-    return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user)), runner)
+        metadata, read = CommitMetadata(operation=plan.operation), plan.info.columns_of
+        result = commit.commit(messages, metadata) if read is None else commit.commit_columns(messages, metadata, read)
+    files = tuple(f for m in messages for f in m.new_files)
+    return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user), files=files), runner)
 
 
 def change_arrow(
@@ -202,19 +234,22 @@ def change_arrow(
     *,
     rewrites: bool | None = None,
     snapshot_id: int | None = None,
+    row_changes: RowChanges | None = None,
 ) -> WriteResult:
     """Change rows by their positions in files in this process.
 
     Args:
         table: the table.
         changes: input of `CopyOnWriteRewriter`; with deletion vectors, input of `PositionDeleteWriter` or
-            `KeyedDeleteWriter`, in any order; if files are rewritten, input of `KeyRangeRewriter`.
+            `KeyedDeleteWriter`, in any order; if files are rewritten, input of `KeyRangeRewriter`; for columns of a
+            table with data evolution, input of `ColumnUpdater`.
         operation: kind of the statement, for the snapshot.
         runner: see `finish_changes`; in this process by default.
         rewrites: see `plan_changes`.
         snapshot_id: see `plan_changes`.
+        row_changes: see `plan_changes`.
     """
-    plan = plan_changes(table, operation, rewrites=rewrites, snapshot_id=snapshot_id)
+    plan = plan_changes(table, operation, rewrites=rewrites, snapshot_id=snapshot_id, changes=row_changes)
     with row_changer(table, plan.info) as changer:
         for batch in changes.to_batches() if isinstance(changes, pa.Table) else changes:
             changer.change(batch)

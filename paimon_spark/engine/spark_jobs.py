@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+from paimon_spark.engine.column_merge import ColumnMerger
 from paimon_spark.engine.merge_into import Merger
 from paimon_spark.engine.migrate import SourceTables
 from paimon_spark.engine.redistribution.postpone_compact import PostponedReplay
@@ -12,7 +13,7 @@ from paimon_spark.engine.redistribution.rescale import Rescaler
 from paimon_spark.engine.redistribution.sort_compact import Sorter
 
 
-class SparkJobs(Merger, Sorter, PostponedReplay, Rescaler, SourceTables, Protocol):
+class SparkJobs(Merger, ColumnMerger, Sorter, PostponedReplay, Rescaler, SourceTables, Protocol):
     """All jobs that a Spark session runs for procedures."""
 
     @property

@@ -11,15 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from paimon_spark.errors import OptionError, UnsupportedError, did_you_mean
+from paimon_spark.errors import OptionError, UnsupportedError, UsageError, did_you_mean
+from paimon_spark.spark.failures import first_line
 from paimon_spark.spark.flink_settings import PREFIX
 from paimon_spark.spark.types import struct_to_spark
+from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.sqlparse.flink.statements import CreateTable, Watermark
 
 CONNECTORS = ("datagen", "print", "blackhole", "filesystem")
 TABLE = f"{PREFIX}temporary-table."
@@ -37,41 +41,75 @@ _SECONDS_A_DAY = 86_400
 
 
 def create_connector(
-    session: SparkSession, name: str, fields: Sequence[DataField], connector: str, options: Mapping[str, str]
+    session: SparkSession, statement: CreateTable, connector: str, options: Mapping[str, str]
 ) -> tuple[str, str]:
-    """Create the temporary view of a connector's rows, if it can be read.
+    """Create the temporary view of a connector's rows, with the computed columns and the watermark of the table.
 
     Returns: The session key and value that store the connector for INSERT.
 
     Raises:
         UnsupportedError: there is no such connector, or it generates no values of a column's type.
         OptionError: an option does not exist, lacks or has a wrong value.
+        UsageError: a computed column or the watermark is invalid.
     """
+    name, fields = statement.name[0], statement.fields
     schema = StructType.fromJson(struct_to_spark(fields))
     stored: dict[str, Any] = {"connector": connector}
     if connector == "datagen":
-        _datagen(session, fields, dict(options)).createOrReplaceTempView(name)
+        frame = _datagen(session, fields, dict(options))
     elif connector == "filesystem":
-        stored |= _filesystem(session, name, schema, dict(options))
+        frame, own = _filesystem(session, schema, dict(options))
+        stored |= own
     elif connector in ("print", "blackhole"):
         known = ("print-identifier",) if connector == "print" else ()
         _refuse_rest(connector, {k: v for k, v in options.items() if k not in known}, known)
         stored["identifier"] = options.get("print-identifier", "")
-        _unreadable(session, name, schema, connector)
+        frame = _unreadable(session, name, schema, connector)
     else:
         raise UnsupportedError(
             f"The connector '{connector}' is not supported.",
             hint=did_you_mean(connector, CONNECTORS)
             or f"There are {', '.join(CONNECTORS)}. Register any other source of Spark as a temporary view.",
         )
-    return f"{TABLE}{name.lower()}", json.dumps({**stored, "schema": schema.jsonValue()})
+    seen = _with_watermark(_with_computed(frame, statement), statement.watermark)
+    seen.createOrReplaceTempView(name)
+    described = {**stored, "schema": schema.jsonValue(), "view": seen.schema.jsonValue()}
+    return f"{TABLE}{name.lower()}", json.dumps(described)
 
 
-def _unreadable(session: SparkSession, name: str, schema: StructType, connector: str) -> None:
-    """Create the view of a table that can only be written; a query of it fails."""
+def _with_computed(frame: DataFrame, statement: CreateTable) -> DataFrame:
+    """Return the rows with the computed columns, each at its place among the stored ones."""
+    columns = [sf.col(quoted_name(f.name)) for f in statement.fields]
+    for number, computed in enumerate(statement.computed):
+        column = sf.expr(computed.expression).alias(computed.name)
+        try:
+            frame.select(column)
+        except AnalysisException as e:
+            raise UsageError(
+                f"The column '{computed.name}' cannot be computed: {first_line(e)}",
+                hint="The expression is one of Spark's, over the columns that are not computed.",
+            ) from e
+        columns.insert(computed.after + number, column)
+    return frame.select(*columns) if statement.computed else frame
+
+
+def _with_watermark(frame: DataFrame, watermark: Watermark | None) -> DataFrame:
+    if watermark is None:
+        return frame
+    found = next((f for f in frame.schema.fields if f.name.lower() == watermark.column.lower()), None)
+    if found is None or not isinstance(found.dataType, TimestampType | TimestampNTZType):
+        what = "there is none of that name" if found is None else f"it is {found.dataType.simpleString()}"
+        raise UsageError(
+            f"The column '{watermark.column}' cannot have a watermark: {what}.", hint="Name a column of timestamps."
+        )
+    return frame.withWatermark(found.name, f"{watermark.delay_millis} milliseconds")
+
+
+def _unreadable(session: SparkSession, name: str, schema: StructType, connector: str) -> DataFrame:
+    """Return the rows of a table that can only be written; a query of them fails."""
     error = sf.raise_error(sf.lit(f"The table '{name}' of the connector '{connector}' cannot be read, only written."))
     columns = [error.cast(f.dataType).alias(f.name) for f in schema.fields]
-    session.range(1).select(*columns).createOrReplaceTempView(name)
+    return session.range(1).select(*columns)
 
 
 def _refuse_rest(connector: str, options: Mapping[str, str], known: Sequence[str] = ()) -> None:
@@ -82,7 +120,8 @@ def _refuse_rest(connector: str, options: Mapping[str, str], known: Sequence[str
         )
 
 
-def _filesystem(session: SparkSession, name: str, schema: StructType, options: dict[str, str]) -> dict[str, str]:
+def _filesystem(session: SparkSession, schema: StructType, options: dict[str, str]) -> tuple[DataFrame, dict[str, str]]:
+    """Return the rows of the files, and what an INSERT has to know."""
     path, kind = options.pop("path", None), options.pop("format", None)
     if path is None or kind is None:
         raise OptionError("The connector 'filesystem' needs the options 'path' and 'format'.")
@@ -94,8 +133,8 @@ def _filesystem(session: SparkSession, name: str, schema: StructType, options: d
     where = jvm.org.apache.hadoop.fs.Path(path)
     files = where.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
     files.mkdirs(where)
-    session.read.format(kind).schema(schema).options(**own).load(path).createOrReplaceTempView(name)
-    return {"path": path, "format": kind, "options": json.dumps(own)}
+    frame = session.read.format(kind).schema(schema).options(**own).load(path)
+    return frame, {"path": path, "format": kind, "options": json.dumps(own)}
 
 
 @dataclass(slots=True)

@@ -176,12 +176,14 @@ def few_rows(frame: DataFrame) -> bool:
     return bool(jvm_frames().fewRows(frame._jdf))
 
 
-def small_rows(frame: DataFrame, rows: int, *, run: bool) -> bytes | None:
+def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> bytes | None:
     """Return the rows as an Arrow stream if there are at most `rows`, and Spark computes them without a shuffle.
+
+    In Spark's format they take at most `most_bytes`.
 
     Without `run`, no job is started, and the result is empty if one is needed.
     """
-    packed = jvm_frames().smallRows(frame._jdf, rows, run)
+    packed = jvm_frames().smallRows(frame._jdf, rows, most_bytes, run)
     return None if packed is None else bytes(packed)
 
 

@@ -125,7 +125,7 @@ def _prepare(
     temporary.run_source_sqls(request.source_sqls or "")
     source_name = tuple(split_name(request.source_table))
     source = temporary.table(source_name, "source_table")
-    here, there = _sides(table, catalog, name, request, source_name, source)
+    here, there = sides(table, catalog, name, request, source_name, source)
     both = Scope((here, there), (here, there))
     condition = resolve_expression(request.condition, both, "merge_condition")
     actions = tuple(_resolved(table, action, here, there) for action in request.actions)
@@ -136,7 +136,7 @@ def _prepare(
     return SparkMerge(temporary, table, joined, actions)
 
 
-def _sides(
+def sides(
     table: Table,
     catalog: str,
     name: Identifier,
@@ -220,18 +220,23 @@ def _refuse_key_change(table: Table, action: MergeAction, changed: Mapping[str, 
 def _check(rows: DataFrame, table: Table, request: MergeRequest, condition: str, actions: tuple[_Action, ...]) -> None:
     """Analyse every fragment separately, so that an error names its argument."""
     given = {a.clause: a for a in request.actions}
-    _check_condition(rows, condition, request.condition, "merge_condition")
+    check_condition(rows, condition, request.condition, "merge_condition")
     for action in actions:
         raw = given[action.clause]
         if action.condition is not None:
-            _check_condition(rows, action.condition, raw.condition or "", raw.condition_argument)
-        kinds = _analysed(rows, action.values, raw.values or "", raw.values_argument)
+            check_condition(rows, action.condition, raw.condition or "", raw.condition_argument)
+        kinds = analysed(rows, action.values, raw.values or "", raw.values_argument)
         for field, kind in zip(table.schema.fields, kinds, strict=True):
-            check_assignable(kind, field, str(action.clause), table.name)
+            check_assignable(kind, field, f"{action.clause} of merge_into", table.name)
 
 
-def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -> None:
-    (kind,) = _analysed(rows, (text,), written, parameter)
+def check_condition(rows: DataFrame, text: str, written: str, parameter: str) -> None:
+    """Analyse a condition, `written` as the argument `parameter`.
+
+    Raises:
+        ArgumentError: it does not fit the tables, or is not a condition.
+    """
+    (kind,) = analysed(rows, (text,), written, parameter)
     if kind.typeName() not in ("boolean", "void"):
         raise ArgumentError(
             f"The argument '{parameter}' ({written}) is not a condition: its type is {kind.simpleString()}.",
@@ -240,7 +245,7 @@ def _check_condition(rows: DataFrame, text: str, written: str, parameter: str) -
         )
 
 
-def _analysed(rows: DataFrame, texts: Sequence[str], written: str, parameter: str) -> list[DataType]:
+def analysed(rows: DataFrame, texts: Sequence[str], written: str, parameter: str) -> list[DataType]:
     """Return the types of expressions; analysed together with all columns, none of them can be an aggregate."""
     try:
         fields = rows.select("*", *(f.expr(text) for text in texts)).schema.fields

@@ -18,6 +18,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WritePlan, WriteResult
 from paimon_spark.engine.row_level import (
+    RowChanges,
     check_digits,
     finish_changes,
     marks_keyed_rows,
@@ -39,9 +40,17 @@ _log = logging.getLogger(__name__)
 
 
 def change_rows(
-    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, *, only_new: bool = False
+    session: SparkSession,
+    table: Table,
+    frame: DataFrame,
+    operation: Operation,
+    *,
+    only_new: bool = False,
+    changes: RowChanges | None = None,
 ) -> WriteResult:
     """Write changed rows of any table and commit them; with `only_new`, none of them was in the table before.
+
+    For `changes` see `plan_changes`.
 
     The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
     position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
@@ -51,10 +60,10 @@ def change_rows(
         PaimonError: the change failed; the table is as it was and the new files are deleted.
     """
     if not only_new:
-        check_digits(table, operation)
+        check_digits(table, operation, None if changes is None else changes.columns)
         check_statement(table.schema, table.options, operation)
     if not table.is_primary_key_table:
-        return _change_places(session, table, frame, operation)
+        return _change_places(session, table, frame, operation, changes)
     rows = frame.drop(*METADATA_COLUMNS)
     if len(rows.columns) < len(frame.columns) and marks_keyed_rows(table):
         try:
@@ -104,19 +113,22 @@ def _rewritten(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list
     return run_writers(session, plan, arrow_batches(placed), copy_on_write_rewriter)
 
 
-def _change_places(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
+def _change_places(
+    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, changes: RowChanges | None = None
+) -> WriteResult:
     """Change rows by their positions in files."""
     tasks = write_tasks(session, table)
-    plan = plan_changes(table, operation, parallelism=tasks, rewrites=False)
+    plan = plan_changes(table, operation, parallelism=tasks, rewrites=False, changes=changes)
     messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
     return finish_changes(plan, messages, NearRunner(session, table))
 
 
 def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:
-    """Shuffle the changes of a file to one task, sorted if it is rewritten; new rows stay in their tasks.
+    """Shuffle the changes of a file to one task, sorted if its values are read; new rows stay in their tasks.
 
     Rows are shuffled by file, not by bucket: another bucket function or number of buckets may have been used before.
     """
     to = f.coalesce(f.col(FILE_PATH), f.spark_partition_id().cast("string"))
     placed = frame.withColumn(_TO, to).repartition(tasks, _TO).drop(_TO)
-    return placed if writes_position_deletes(plan.table) else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)
+    marks = writes_position_deletes(plan.table) and plan.info.columns_of is None
+    return placed if marks else placed.sortWithinPartitions(FILE_PATH, ROW_INDEX)

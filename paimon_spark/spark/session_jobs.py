@@ -14,6 +14,7 @@ from paimon_spark.engine.migrate import SourceTable
 from paimon_spark.engine.redistribution.postpone_compact import PostponedPlan
 from paimon_spark.engine.redistribution.rescale import RescalePlan
 from paimon_spark.engine.redistribution.sort_compact import SortPlan
+from paimon_spark.spark.column_merge import prepare_column_merge
 from paimon_spark.spark.failures import was_cancelled
 from paimon_spark.spark.job_control import cancel_tagged, tagged, with_description
 from paimon_spark.spark.jvm_frames import tasks_at_once
@@ -34,6 +35,12 @@ class SessionJobs:
     def prepare_merge(self, table: Table, name: Identifier, request: MergeRequest) -> PreparedMerge:
         """Check a merge into the table called `name`, and prepare it."""
         return prepare_merge(self._session, self._catalog, table, name, request)
+
+    def prepare_column_merge(
+        self, table: Table, name: Identifier, request: MergeRequest, updates: str
+    ) -> PreparedMerge:
+        """Check a merge of columns into the table called `name`, and prepare it."""
+        return prepare_column_merge(self._session, self._catalog, table, name, request, updates)
 
     @contextmanager
     def tagged(self, tag: str, title: str) -> Iterator[None]:

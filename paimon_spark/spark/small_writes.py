@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,6 +12,7 @@ from paimon_spark.core.arrow import with_offsets
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.spill.space import local_directories
+from paimon_spark.core.table import Table
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.cross_partition import with_existing_keys
@@ -20,6 +22,9 @@ from paimon_spark.spark.job_control import cancel_on_failure, with_description
 from paimon_spark.spark.jvm_frames import small_rows
 from paimon_spark.spec.kinds import BucketMode
 
+_MOST_BYTES = 128 << 10
+_MOST_ROWS = (1 << 31) - 2
+_STREAMED = 10
 _MOST_KEYS = 10_000
 """Maximum number of rows of a table with cross-partition upsert that are joined with new ones in this process."""
 
@@ -48,20 +53,34 @@ def write_small(session: SparkSession, plan: WritePlan, frame: DataFrame) -> lis
         return writer.finish()
 
 
+class LocalLimits(NamedTuple):
+    """The rows that this process writes itself, and their size in bytes in Spark's format."""
+
+    rows: int
+    bytes: int
+
+
+def local_limits(table: Table, *, streams: bool = False) -> LocalLimits:
+    """Return the limits of a statement, or of a micro-batch, whose rows the JVM has in memory already."""
+    options, factor = table.options, _STREAMED if streams else 1
+    rows = 0 if options.is_set("sink.parallelism") else max(options.write_local_max_rows, 0)
+    return LocalLimits(min(rows * factor, _MOST_ROWS), _MOST_BYTES * factor)
+
+
 def few_batches(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[pa.RecordBatch] | None:
     """Return the rows of `frame` if they are within the option `write.local-max-rows` and cheap to compute.
 
     Raises:
         PaimonError: the query failed.
     """
-    most = plan.table.options.write_local_max_rows
-    if most < 1 or plan.table.options.is_set("sink.parallelism"):
+    most = local_limits(plan.table, streams=plan.batch is not None)
+    if not most.rows:
         return None
     try:
-        packed = small_rows(frame, most, run=False)
+        packed = small_rows(frame, *most, run=False)
         if packed == b"":
             with with_description(session, f"read rows for {plan.table.name}"), cancel_on_failure(session):
-                packed = small_rows(frame, most, run=True)
+                packed = small_rows(frame, *most, run=True)
     except Exception as error:
         raise clear_failure(error) from error
     if packed is None:

@@ -29,7 +29,7 @@ def check_assignable(given: DataType, field: DataField, what: str, table: str) -
     if given == wanted or can_store(given, wanted):
         return
     raise ArgumentError(
-        f"The {what} of merge_into gives the column '{field.name}' of table {table}, which is "
+        f"The {what} gives the column '{field.name}' of table {table}, which is "
         f"{type_to_json(field.type)}, a value of type {given.simpleString()}.",
         hint="Cast the value.",
         kind=ErrorKind.TYPE_MISMATCH,

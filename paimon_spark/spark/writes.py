@@ -73,8 +73,8 @@ def write_frame(
     Raises:
         PaimonError: the write failed; the table is as it was and the new files are deleted.
     """
-    plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation)
-    plan, messages = written(session, replace(plan, batch=batch), frame, order)
+    plan = _plan(session, table, frame, overwrite=overwrite, partitions=partitions, operation=operation, batch=batch)
+    plan, messages = written(session, plan, frame, order)
     return complete_write(plan, messages, NearRunner(session, table))
 
 
@@ -142,6 +142,7 @@ def _plan(
     overwrite: Overwrite | None,
     partitions: Predicate | None = None,
     operation: Operation | None,
+    batch: StreamBatch | None = None,
 ) -> WritePlan:
     if table.bucket_mode is BucketMode.KEY_DYNAMIC:
         check_overwrite(table, overwrite, partitions)
@@ -153,6 +154,7 @@ def _plan(
         parallelism=write_tasks(session, table),
         size_hint=_estimated_bytes(frame) if table.bucket_mode is BucketMode.HASH_DYNAMIC and not asked else None,
         operation=operation,
+        batch=batch,
     )
     return replace(plan, info=replace(plan.info, buffer=writer_share(session, table)))
 

@@ -78,12 +78,15 @@ _WRITE = """
     tag.automatic-completion  tag.automatic-creation  tag.batch.customized-name  tag.creation-delay
     tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
-    write-only  write.local-max-rows  write.merge-schema  write.merge-schema.explicit-cast
+    write-only  write.data-evolution.update-conflict-retry.max-attempts
+    write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema
+    write.merge-schema.explicit-cast
     write.merge-schema.type-widening
 """
 _CALL = """
     bitmap-index.compression  bitmap-index.compression-level  bitmap-index.dictionary-block-size
     btree-index.block-size  btree-index.compression  btree-index.compression-level
+    data-evolution.compaction.rewrite-row-ids  data-evolution.reassign.skip-contiguous-row-count
     sort-compaction.local-sample.magnification  sorted-index.records-per-range  zorder.var-length-contribution
 """
 _TABLE = """
@@ -111,6 +114,7 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
+    "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "type": "table",

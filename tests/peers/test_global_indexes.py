@@ -127,7 +127,9 @@ def test_rows_are_found_by_indexes_of_paimon(tmp_path: Path, kind: str) -> None:
         found = read_arrow(table, predicate=predicate)
         assert sorted(found.column("k").to_pylist()) == _wanted(content, predicate), predicate
         left = plan_select(table, predicate=predicate).counts.files
-        assert left <= plan_select(table.with_options({"global-index.enabled": "false"}), predicate=predicate).counts.files
+        assert (
+            left <= plan_select(table.with_options({"global-index.enabled": "false"}), predicate=predicate).counts.files
+        )
     assert plan_select(table, predicate=_stored(Comparison("=", "b", 150 << 40))).counts.files == 1
     assert execute_drop(plan_drop(table, index_column(table, "b"), index_kind(kind), None))
     left = ManifestStore(table).index_entries(table.snapshots.latest())

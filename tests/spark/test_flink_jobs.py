@@ -150,3 +150,40 @@ def test_a_wrong_statement_set_starts_nothing(words: SparkSession) -> None:
     assert rows(words, "SHOW JOBS") == []
     assert len(rows(words, f"EXECUTE STATEMENT SET BEGIN {one}; {one}; END")) == 2
     assert len(rows(words, "SHOW JOBS")) == 2
+
+
+def test_a_watermark_ends_windows_and_is_that_of_snapshots(words: SparkSession) -> None:
+    words.sql(
+        "CREATE TEMPORARY TABLE events (n BIGINT, ts AS current_timestamp(), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND) "
+        "WITH ('connector' = 'datagen', 'rows-per-second' = '20')"
+    )
+    words.sql("CREATE TABLE windows (w TIMESTAMP, n BIGINT)")  # no primary key: windows are written once, when they end
+    words.sql("INSERT INTO windows SELECT window.start, count(*) FROM events GROUP BY window(ts, '2 seconds')")
+    assert eventually(words, "SELECT * FROM windows")
+    for job, *_ in rows(words, "SHOW JOBS"):
+        words.sql(f"STOP JOB '{job}'")
+    assert rows(words, "SELECT count(*) = count(DISTINCT w) FROM windows") == [(True,)]
+    latest = "SELECT max(watermark) FROM `windows$snapshots`"
+    ends = "SELECT max(unix_millis(w)) + 2000 FROM windows"
+    assert rows(words, f"SELECT ({latest}) >= ({ends}), ({latest}) < unix_millis(now())") == [(True, True)]
+    ((found,),) = rows(words, latest)
+    words.sql(f"CALL sys.create_tag_from_watermark(table => 'windows', tag => 'w', watermark => {found})")
+    assert rows(words, f"SELECT count(*) FROM windows VERSION AS OF 'watermark-{found}'") == rows(
+        words, "SELECT count(*) FROM windows VERSION AS OF 'w'"
+    )
+
+
+def test_a_stream_without_a_mode_is_refused_with_a_hint(words: SparkSession) -> None:
+    """In a program that shows each result; in others, `spark.sql` may return a stream."""
+    words.sql("CREATE TABLE t (k STRING PRIMARY KEY NOT ENFORCED, v INT) WITH ('bucket' = '1')")
+    system = words._jvm.java.lang.System  # type: ignore[union-attr]
+    command = system.getProperty("sun.java.command")
+    system.setProperty("sun.java.command", "org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver")
+    try:
+        for query in ("SELECT * FROM paimon_changes('t')", "SELECT count(*) FROM words"):
+            with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*SET 'execution.runtime-mode' = 'streaming'"):
+                words.sql(query)
+        assert rows(words, "SELECT * FROM t") == []
+    finally:
+        system.setProperty("sun.java.command", command)
+    assert words.sql("SELECT * FROM paimon_changes('t')").isStreaming

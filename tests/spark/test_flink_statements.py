@@ -135,6 +135,24 @@ def test_generated_rows(spark: SparkSession) -> None:
     assert len({r.l for r in found}) == 100
 
 
+def test_computed_columns(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql(
+        "CREATE TEMPORARY TABLE g (`a b` AS n + 1 COMMENT 'x', n INT, c AS concat('(', n, ',)'), at AS PROCTIME()) WITH "
+        "('connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end' = '2')"
+    )
+    assert spark.table("g").columns == ["a b", "n", "c", "at"]
+    assert rows(spark, "SELECT `a b`, n, c, at > TIMESTAMP '2020-01-01' FROM g ORDER BY n") == [
+        (2, 1, "(1,)", True),
+        (3, 2, "(2,)", True),
+    ]
+    spark.sql(
+        f"CREATE TEMPORARY TABLE f (a INT, b AS a * 2, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH "
+        f"('connector' = 'filesystem', 'path' = '{tmp_path}/f', 'format' = 'json')"
+    )
+    spark.sql("INSERT INTO f VALUES (4, TIMESTAMP_NTZ '2024-01-01 00:00:00')")
+    assert rows(spark, "SELECT a, b FROM f") == [(4, 8)]
+
+
 def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql(
         f"CREATE TEMPORARY TABLE f (a INT, b STRING) WITH ('connector' = 'filesystem', 'path' = '{tmp_path}/f', "
@@ -154,6 +172,7 @@ def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
     ("statement", "message"),
     [
         ("CREATE CATALOG c WITH ('type' = 'hudi')", r"\[INVALID_OPTION\].*'hudi' cannot be created"),
+        ("CREATE CATALOG g WITH ('type' = 'paimon-generic')", "only the catalog spark_catalog holds tables of Spark"),
         ("CREATE CATALOG paimon WITH ('type' = 'paimon', 'warehouse' = '/tmp/x')", "exists already"),
         ("CREATE CATALOG c ('type' = 'paimon')", r"\[SQL_SYNTAX\].*expected WITH"),
         ("CREATE CATALOG c COMMENT 'x' WITH ('type' = 'paimon')", "cannot have a COMMENT"),
@@ -162,6 +181,15 @@ def test_files_of_a_directory(spark: SparkSession, tmp_path: Path) -> None:
         (
             "CREATE TABLE t (a INT, b AS a + 1) WITH ('bucket' = '1')",
             r"\[UNSUPPORTED_FEATURE\].*'b' cannot be computed",
+        ),
+        ("CREATE TEMPORARY TABLE t (a INT, b AS z) WITH ('connector' = 'datagen')", "'b' cannot be computed: .*`z`"),
+        (
+            "CREATE TEMPORARY TABLE t (a INT, WATERMARK FOR a AS a) WITH ('connector' = 'datagen')",
+            "'a' cannot have a watermark: it is int",
+        ),
+        (
+            "CREATE TEMPORARY TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS a - b) WITH ('connector' = 'datagen')",
+            r"\[UNSUPPORTED_FEATURE\].*neither the column nor a fixed time before it",
         ),
         ("CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS a) WITH ('bucket' = '1')", "WATERMARK"),
         ("CREATE TABLE t (a MULTISET<INT>) WITH ('bucket' = '1')", "MULTISET"),

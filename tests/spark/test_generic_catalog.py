@@ -22,6 +22,24 @@ def session(spark_app: SparkSession) -> SparkSession:
     return session
 
 
+def test_a_statement_replaces_the_session_catalog(spark_app: SparkSession) -> None:
+    session = spark_app.newSession()
+    session.sql("USE spark_catalog")
+    statement = "CREATE CATALOG {}spark_catalog WITH ('type' = 'paimon-generic')"
+    session.sql(statement.format(""))
+    session.sql(statement.format("IF NOT EXISTS "))
+    with pytest.raises(AnalysisException, match=r"is paimon\.spark\.GenericCatalog already"):
+        session.sql(statement.format(""))
+    database = f"g_{uuid.uuid4().hex[:8]}"
+    session.sql(f"CREATE DATABASE {database}")
+    try:
+        session.sql(f"CREATE TABLE {database}.p (id INT) USING paimon")
+        session.sql(f"CREATE TABLE {database}.f (id INT) USING parquet")
+        assert [provider(session, f"{database}.{t}") for t in "pf"] == ["paimon", "parquet"]
+    finally:
+        session.sql(f"DROP DATABASE {database} CASCADE")
+
+
 @pytest.fixture
 def generic(session: SparkSession) -> Iterator[SparkSession]:
     """A session in a fresh database of the generic catalog."""

@@ -193,3 +193,49 @@ def test_a_running_query_sees_news_and_stops_cleanly(spark: SparkSession, tmp_pa
         query.stop()
     assert query.exception() is None
     assert rows(spark, "SELECT * FROM t") == [(0,), (1,)]
+
+
+@pytest.mark.parametrize("producer", ["none", "input", "lookup"])
+def test_postponed_rows_flow_from_table_to_table(spark: SparkSession, run: Run, producer: str, tmp_path: Path) -> None:
+    postponed = "TBLPROPERTIES ('primary-key'='id', 'bucket'='-2', 'changelog-producer'='{}')"
+    spark.sql("CREATE TABLE src (id INT NOT NULL, s STRING, kind STRING)")
+    spark.sql(f"CREATE TABLE mid (id INT NOT NULL, s STRING) {postponed.format(producer)}")
+    spark.sql(f"CREATE TABLE copy (id INT NOT NULL, s STRING) {postponed.format('none')}")
+
+    def pass_on() -> list[tuple]:
+        changes = spark.readStream.option("read.changelog", "true").table("mid")
+        writer = changes.writeStream.option("checkpointLocation", str(tmp_path / "copied")).trigger(availableNow=True)
+        writer.toTable("copy").awaitTermination()
+        spark.sql("CALL sys.compact(table => 'copy')")
+        return rows(spark, "SELECT * FROM copy")
+
+    spark.sql("INSERT INTO src VALUES (1, 'a', '+I'), (2, 'b', '+I'), (1, 'c', '+U')")
+    run(spark.readStream.table("src").withColumnRenamed("kind", "rowkind"), "mid")
+    assert rows(spark, "SELECT * FROM mid") == []
+    assert pass_on() == ([(1, "c"), (2, "b")] if producer == "none" else [])
+    spark.sql("CALL sys.compact(table => 'mid')")
+    assert rows(spark, "SELECT * FROM mid") == pass_on() == [(1, "c"), (2, "b")]
+    spark.sql("INSERT INTO src VALUES (2, 'b', '-D'), (3, 'd', '+I')")
+    run(spark.readStream.table("src").withColumnRenamed("kind", "rowkind"), "mid")
+    spark.sql("CALL sys.compact(table => 'mid')")
+    assert rows(spark, "SELECT * FROM mid") == pass_on() == [(1, "c"), (3, "d")]
+
+
+def test_batches_of_few_rows_take_one_job(spark: SparkSession, source: Source, run: Run) -> None:
+    options = "'primary-key'='id', 'bucket'='2', 'write.local-max-rows'='100'"
+    spark.sql(f"CREATE TABLE t (id BIGINT NOT NULL, n BIGINT) TBLPROPERTIES ({options})")
+    expected: dict[int, int] = {}
+
+    def jobs(*counts: int) -> int:
+        for count in counts:
+            lines = [f'{{"id": {i}}}' for i in range(count)]
+            stream = source("id BIGINT", *lines)
+            expected.update({i: expected.get(i, 0) + 1 for i in range(count)})
+        query = run(stream.groupBy("id").count().withColumnRenamed("count", "n"), "t", "update")
+        assert rows(spark, "SELECT * FROM t") == sorted(expected.items())
+        return len(spark.sparkContext.statusTracker().getJobIdsForGroup(str(query.runId)))
+
+    assert jobs(5) == 1
+    assert jobs(1000) == 1
+    assert jobs(1001, 1001, 4) == 2 + 1 + 1  # a large batch is tried first, but not the one after it
+    assert jobs(0) == 1

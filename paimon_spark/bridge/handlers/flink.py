@@ -34,6 +34,9 @@ Json = dict[str, Any]
 _CATALOG = "spark.sql.catalog."
 _CLASS = "paimon.spark.Catalog"
 _PAIMON = "paimon"
+_GENERIC = "paimon-generic"
+_GENERIC_CLASS = "paimon.spark.GenericCatalog"
+_SESSION_CATALOG = "spark_catalog"
 _CONNECTOR = "connector"
 
 
@@ -110,23 +113,51 @@ def run_statement(request: Request) -> Json:
 
 def _create_catalog(request: Request, statement: flink.CreateCatalog) -> Json:
     name, options = statement.name, dict(statement.options)
+    kind = options.pop("type", None)
+    if kind == _GENERIC:
+        return _create_generic(request, statement, options)
     if name.lower() in {c.lower() for c in _catalogs(request)}:
         if statement.if_not_exists:
             return {}
-        raise UsageError(
-            f"The catalog '{name}' exists already.",
-            hint="Write CREATE CATALOG IF NOT EXISTS, or drop it first.",
-            kind=ErrorKind.INVALID_ARGUMENT,
-        )
-    kind = options.pop("type", None)
+        raise _catalog_exists(name)
     if kind != _PAIMON:
         raise OptionError(
             f"A catalog of the type '{kind}' cannot be created." if kind else "The catalog has no option 'type'.",
-            hint="Set 'type' = 'paimon'. A catalog that also holds Spark's own tables is configured at the start of "
-            "the session: spark.sql.catalog.spark_catalog=paimon.spark.GenericCatalog.",
+            hint="Set 'type' = 'paimon', or 'type' = 'paimon-generic' for the catalog spark_catalog.",
         )
     catalog_of(CatalogInfo(name, options))
     return {"set": {f"{_CATALOG}{name}": _CLASS, **{f"{_CATALOG}{name}.{k}": v for k, v in options.items()}}}
+
+
+def _catalog_exists(name: str) -> UsageError:
+    return UsageError(
+        f"The catalog '{name}' exists already.",
+        hint="Write CREATE CATALOG IF NOT EXISTS, or drop it first.",
+        kind=ErrorKind.INVALID_ARGUMENT,
+    )
+
+
+def _create_generic(request: Request, statement: flink.CreateCatalog, options: Mapping[str, str]) -> Json:
+    """Replace the session catalog of Spark by one that also holds Paimon tables."""
+    if statement.name.lower() != _SESSION_CATALOG:
+        raise OptionError(
+            f"The catalog '{statement.name}' cannot have the type '{_GENERIC}': only the catalog {_SESSION_CATALOG} "
+            "holds tables of Spark.",
+            hint=f"Write CREATE CATALOG {_SESSION_CATALOG} WITH ('type' = '{_GENERIC}').",
+        )
+    key, present = f"{_CATALOG}{_SESSION_CATALOG}", request.args["session_catalog"]
+    if present not in (None, "builtin"):
+        if statement.if_not_exists and present == _GENERIC_CLASS:
+            return {}
+        raise UsageError(
+            f"The catalog '{_SESSION_CATALOG}' is {present} already.",
+            hint="Write CREATE CATALOG IF NOT EXISTS."
+            if present == _GENERIC_CLASS
+            else f"Leave it out, or start Spark without {key}.",
+            kind=ErrorKind.INVALID_ARGUMENT,
+        )
+    catalog_of(CatalogInfo(_SESSION_CATALOG, {"warehouse": "/", **options}))
+    return {"set": {key: _GENERIC_CLASS, **{f"{key}.{k}": v for k, v in options.items()}}, "forget": _SESSION_CATALOG}
 
 
 def _catalogs(request: Request) -> list[str]:
@@ -231,7 +262,7 @@ def _create_temporary(request: Request, statement: flink.CreateTable, connector:
             hint="Write WITH ('connector' = 'datagen'), or CREATE TEMPORARY VIEW for a query.",
         )
     session = session_for(request.envelope.session, request.jsession)
-    key, value = create_connector(session, statement.name[0], statement.fields, connector, options)
+    key, value = create_connector(session, statement, connector, options)
     return {"set": {key: value}}
 
 

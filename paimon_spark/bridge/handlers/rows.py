@@ -6,6 +6,7 @@ from typing import Any
 
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import load_to_change
+from paimon_spark.engine.row_level import RowChanges
 from paimon_spark.spark import row_level
 from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spec.kinds import Operation
@@ -20,7 +21,8 @@ def change_rows(request: Request) -> dict[str, Any]:
     if args["rewrites"]:
         row_level.rewrite_rows(session, table, frame, operation)
     else:
-        row_level.change_rows(session, table, frame, operation, only_new=args["only_new"])
+        changes = RowChanges(tuple(args["columns"]), deletes=args["deletes"])
+        row_level.change_rows(session, table, frame, operation, only_new=args["only_new"], changes=changes)
     return {}
 
 

@@ -19,6 +19,7 @@ from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.runner import NearRunner
+from paimon_spark.spark.small_writes import local_limits
 from paimon_spark.spark.stream_reads import StreamColumns, stream_rows
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import TRUE
@@ -44,7 +45,8 @@ def stream_begin(request: Request) -> Json:
         )
     begun = begin_batch(table, batch)
     if begun is not None:
-        return {"table": described(request.envelope, table, TableToken.of(token)), "base": begun.base}
+        found = {"table": described(request.envelope, table, TableToken.of(token)), "base": begun.base}
+        return found | {"few": local_limits(table, streams=True)._asdict()}
     session = session_for(request.envelope.session, request.jsession)
     plan = WritePlan(table=table, info=WriterRestoreState(), batch=batch)
     resume_batch(plan, NearRunner(session, table))

@@ -288,6 +288,7 @@ _ACTIONS = (
             Option("sink_parallelism"),
         ),
         table="target_table",
+        on_spark=True,
     ),
     Action(
         "delete",

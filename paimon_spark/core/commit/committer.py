@@ -22,9 +22,11 @@ from paimon_spark.core.commit.conflict_check import (
     check_same_rows,
     check_whole_partitions,
 )
+from paimon_spark.core.commit.row_range_check import check_no_global_index, check_row_ranges, check_same_columns
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -128,6 +130,27 @@ class FileStoreCommit:
         return self._and_compaction(ids, compacted, metadata, rows_of)
 
     @translate_io_errors()
+    def commit_columns(
+        self, messages: Iterable[CommitMessage], metadata: CommitMetadata, snapshot_id: int
+    ) -> CommitResult:
+        """Publish the changes of writers to a table with data evolution, some of whose files hold columns of its rows.
+
+        Args:
+            messages: the changes.
+            metadata: properties of the commit that the snapshot records.
+            snapshot_id: the snapshot that the rows were read from; the same columns of them must not change after it.
+
+        Raises:
+            ConflictError: another commit changed or rewrote the rows, or every attempt lost the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
+            UnsupportedError: a changed column has a global index.
+        """
+        written = append_part(messages)
+        if written.is_empty:
+            return EmptyCommit()
+        return Committed((self._publish(_on_columns(written, snapshot_id), written.kind, metadata),))
+
+    @translate_io_errors()
     def overwrite(
         self,
         messages: Iterable[CommitMessage],
@@ -182,9 +205,7 @@ class FileStoreCommit:
             return EmptyCommit()
         return Committed((self._publish(plan, kind, metadata),))
 
-    def commit_global_index(
-        self, messages: Iterable[CommitMessage], indexed: Collection[DataFileKey]
-    ) -> CommitResult:
+    def commit_global_index(self, messages: Iterable[CommitMessage], indexed: Collection[DataFileKey]) -> CommitResult:
         """Publish the files of a global index.
 
         Args:
@@ -244,6 +265,8 @@ class FileStoreCommit:
         """Publish a compaction, if there is one; return it and the snapshots published before it."""
         if not compacted.is_empty:
             plan = _fixed(compacted) if rows_of is None else _on_rows(compacted, rows_of)
+            if evolves(self.table):
+                plan = _on_row_ranges(plan)
             ids = (*ids, self._publish(plan, compacted.kind, metadata))
         return Committed(ids) if ids else EmptyCommit()
 
@@ -304,6 +327,29 @@ def _on_indexed_files(change: Change, indexed: Collection[DataFileKey]) -> Plann
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_indexed_files(store, base, change, indexed)
+        return change
+
+    return plan
+
+
+def _on_row_ranges(planned: Planner) -> Planner:
+    """Return the planner of a change that is valid only while its files cover rows as the table's files do."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        change = planned(store, base)
+        check_row_ranges(store, base, change)
+        return change
+
+    return plan
+
+
+def _on_columns(change: Change, snapshot_id: int) -> Planner:
+    """Return the planner of new values of columns, valid only while nobody else changes these columns of the rows."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_same_columns(store, base, change, snapshot_id)
+        check_no_global_index(store, base, change)
+        check_row_ranges(store, base, change)
         return change
 
     return plan

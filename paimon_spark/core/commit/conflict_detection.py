@@ -150,6 +150,15 @@ class IndexedFileGone:
 
 
 @dataclass(frozen=True, slots=True)
+class RowRangeGone:
+    """A file holds columns of rows of which the table has no data file of the same range."""
+
+    partition: bytes
+    bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
 class RowsIndexed:
     """Another commit added a global index of the same kind, column and rows."""
 
@@ -157,6 +166,25 @@ class RowsIndexed:
     bucket: int
     index_type: str
     file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowRangesOverlap:
+    """Two files would hold some, but not all, of the same rows."""
+
+    partition: bytes
+    bucket: int
+    first_file: str
+    second_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsChanged:
+    """Other values were written to columns of rows after a statement read them to replace the same columns."""
+
+    partition: bytes
+    bucket: int
+    snapshot_id: int
 
 
 Conflict = (
@@ -174,6 +202,9 @@ Conflict = (
     | VectorChanged
     | IndexedFileGone
     | RowsIndexed
+    | RowRangeGone
+    | RowRangesOverlap
+    | ColumnsChanged
 )
 
 
@@ -352,6 +383,8 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
                 "commit wrote the bucket.",
                 again + " Let one job at a time write a table with dynamic buckets.",
             )
+        case RowRangeGone() | RowRangesOverlap() | ColumnsChanged():
+            return _describe_ranges(conflict, where, again)
         case _:
             return _describe_moved(conflict, where, again)
 
@@ -404,6 +437,30 @@ def _describe_moved(
             return f"Another commit added the {kind} index file '{name}' for the same rows of {where}.", again
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
+
+
+def _describe_ranges(
+    conflict: RowRangeGone | RowRangesOverlap | ColumnsChanged, where: str, again: str
+) -> tuple[str, str]:
+    """Return the error message and its hint for changes of row ranges."""
+    match conflict:
+        case RowRangeGone(file_name=name):
+            return (
+                f"Another commit removed or compacted the rows of {where} of which '{name}' holds columns.",
+                again,
+            )
+        case RowRangesOverlap(first_file=first, second_file=second):
+            return (
+                f"The files '{first}' and '{second}' of {where} would hold columns of some of the same rows, but not "
+                "of all: another commit changed or compacted them.",
+                again,
+            )
+        case ColumnsChanged(snapshot_id=number):
+            return (
+                f"Another commit (snapshot {number}) changed the same columns of rows of {where} that this statement "
+                "changes.",
+                again,
+            )
 
 
 def _place(conflict: Conflict, partition_text: Callable[[bytes], str]) -> str:

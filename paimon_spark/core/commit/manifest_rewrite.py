@@ -21,10 +21,14 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """The data manifests of a new snapshot, and the number of rows in its files."""
+    """The data manifests of a new snapshot, and the number of rows in its files.
+
+    `next_row_id` is the first free row id; None keeps that of the base.
+    """
 
     metas: Sequence[ManifestFileMeta]
     rows: int
+    next_row_id: int | None = None
 
 
 Rewrite = Callable[[ManifestStore, Snapshot], Manifests]
@@ -62,6 +66,7 @@ class _RewriteBuilder(SnapshotBuilder):
             delta_record_count=0,
             changelog_record_count=None,
             properties=None,
+            next_row_id=base.next_row_id if manifests.next_row_id is None else manifests.next_row_id,
             operation=None,
         )
         return BuiltSnapshot(snapshot)

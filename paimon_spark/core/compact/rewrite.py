@@ -12,11 +12,13 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
+from paimon_spark.core.compact.column_files import compact_columns
 from paimon_spark.core.compact.keyed import KeyedCompaction, KeyedPreview
 from paimon_spark.core.compact.replaced_rows import ReplacedRows
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.deleted_rows import rows_in_vectors
@@ -28,6 +30,8 @@ from paimon_spark.spec.manifest import DataFileMeta
 
 def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
     """Execute one task and return the removed and added files. Nothing is committed."""
+    if evolves(table):
+        return compact_columns(table, task)
     if not table.is_primary_key_table:
         return replace(_message(task, task.files, _rewrite_append(table, task)), vectors_seen=_seen(table, task))
     work = KeyedCompaction(table, task)

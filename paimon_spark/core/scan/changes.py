@@ -59,11 +59,13 @@ class CommitRead:
         source: data files or changelog files.
         drop_retracts: leave out -U and -D; otherwise they are returned as rows.
         overwrites: whether the new files of an overwrite count, too.
+        postponed: read postponed rows as they were written; otherwise a commit of them is refused.
     """
 
     source: ChangeSource
     drop_retracts: bool = False
     overwrites: bool = False
+    postponed: bool = False
 
 
 def plan_changes(
@@ -99,7 +101,7 @@ def commit_splits(table: Table, snapshot: Snapshot, how: CommitRead, wanted: Cha
     They depend on nothing but the commit and the filter, so that the number of a split is the same in every plan.
     """
     found: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in _Commits(table, wanted, overwrites=how.overwrites).entries_of(how.source, snapshot):
+    for entry in _Commits(table, wanted, how).entries_of(how.source, snapshot):
         found.setdefault(entry.bucket_key, []).append(entry)
     whole = how.source is ChangeSource.CHANGELOG  # the rows of an update pair may be in two files
     out: list[Split] = []
@@ -116,7 +118,7 @@ def _change_split(
     table: Table, key: BucketKey, entry: ManifestEntry, files: Sequence[DataFileMeta], to: int, *, drop_retracts: bool
 ) -> Split:
     drops = drop_retracts and table.is_primary_key_table and any(f.delete_row_count != 0 for f in files)
-    raw = not drops and not evolves(table)
+    raw = not drops and not evolves(table) and key.bucket != POSTPONE_BUCKET  # whose rows need their order
     return Split(
         partition=key.partition,
         bucket=key.bucket,
@@ -195,11 +197,12 @@ def _packed(table: Table, items: Iterable[list[DataFileMeta]]) -> Iterator[list[
 class _Commits:
     """The files that single commits added."""
 
-    def __init__(self, table: Table, wanted: ChangeFilter, *, overwrites: bool = False) -> None:
+    def __init__(self, table: Table, wanted: ChangeFilter, how: CommitRead | None = None) -> None:
         self._store = ManifestStore(table)
-        self._overwrites = overwrites
+        self._overwrites = how is not None and how.overwrites
         self._predicate = wanted.predicate
-        self._pruner = EntryPruner.of(table, TRUE, wanted.predicate, wanted.buckets, None)
+        pruner = EntryPruner.of(table, TRUE, wanted.predicate, wanted.buckets, None)
+        self._pruner = replace(pruner, postponed=how is not None and how.postponed)
         self._statistics = StatisticsFilter(table)
 
     def entries(self, source: ChangeSource, snapshot_id: int) -> list[ManifestEntry]:
@@ -229,7 +232,7 @@ class _Commits:
         rows = np.flatnonzero(self._pruner.selected(columns))
         if replaces:
             rows = rows[columns.kind[rows] == FileKind.ADD]
-        if (columns.bucket == POSTPONE_BUCKET).any():
+        if not self._pruner.postponed and (columns.bucket == POSTPONE_BUCKET).any():
             raise UnsupportedError(
                 f"Rows of table {self._store.table.name} were postponed, so that they are not read as changes of the "
                 "commits that wrote them.",
@@ -244,7 +247,9 @@ class _Commits:
         entries = list(self._store.entries(manifest, rows))
         if isinstance(self._predicate, AlwaysTrue) or evolves(self._store.table):
             return entries
-        return [entries[place] for place, matches in self._statistics.test(entries, self._predicate) if matches]
+        found = [e for e in entries if e.bucket != POSTPONE_BUCKET]
+        kept = {found[place].identity for place, may in self._statistics.test(found, self._predicate) if may}
+        return [e for e in entries if e.bucket == POSTPONE_BUCKET or e.identity in kept]
 
     def _manifests(self, snapshot: Snapshot, source: ChangeSource) -> Sequence[ManifestFileMeta]:
         if source is ChangeSource.DELTA:

@@ -28,6 +28,7 @@ from paimon_spark.spec.manifest import (
     ManifestEntry,
     ManifestFileMeta,
 )
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import (
     TRUE,
     AlwaysTrue,
@@ -133,6 +134,7 @@ class EntryPruner:
         levels: only these levels.
         hashes: hashes of all bucket keys that the filter allows; None if it does not fix them.
         above_level_0: leave level 0 out.
+        postponed: select postponed files, too; only partitions leave them out.
     """
 
     table: Table
@@ -142,6 +144,7 @@ class EntryPruner:
     levels: Collection[int] | None
     hashes: Collection[int] | None
     above_level_0: bool = False
+    postponed: bool = False
     _wanted: dict[bytes, bool] = field(default_factory=dict)
     """Whether a partition is selected, for those that were tested."""
 
@@ -174,7 +177,7 @@ class EntryPruner:
 
     def selected(self, columns: EntryColumns) -> Mask:
         """Return which entries may be selected, by their columns."""
-        wanted: Mask = columns.bucket >= 0
+        wanted: Mask = columns.bucket >= (POSTPONE_BUCKET if self.postponed else 0)
         if self.prunes_partitions:
             wanted &= in_partitions(columns, self._matching(columns.partitions))
         if self.buckets is not None:

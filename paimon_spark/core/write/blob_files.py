@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk
 from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.blob import framed, index_of
+from paimon_spark.format.blob import ELSEWHERE, framed, index_of
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta
 from paimon_spark.spec.paths import file_in
@@ -33,13 +35,17 @@ class BlobFileWriter:
         self._done: list[DataFileMeta] = []
         self._names: list[str] = []
 
-    def write(self, values: pa.ChunkedArray) -> None:
-        """Write values, rolling over to a new file when the current one is full."""
+    def write(self, values: pa.ChunkedArray, elsewhere: npt.NDArray[np.bool_] | None = None) -> None:
+        """Write values, rolling over to a new file when the current one is full.
+
+        Rows for which `elsewhere` is true keep the value of an older file; they are null here.
+        """
         width = max(1, values.nbytes // max(1, len(values)))
         step = max(1, min(self._target // _STEPS_A_FILE, _SLICE_BYTES) // width)
         for start in range(0, len(values), step):
             current = self._open or self._begin()
-            current.add(one_chunk(values.slice(start, step)))
+            kept = None if elsewhere is None else elsewhere[start : start + step]
+            current.add(one_chunk(values.slice(start, step)), kept)
             if current.size >= self._target:
                 self._finish()
 
@@ -101,8 +107,8 @@ class _OpenFile:
         """Return the number of written bytes of values."""
         return int(self.out.tell())
 
-    def add(self, values: pa.Array) -> None:
-        """Write values."""
+    def add(self, values: pa.Array, elsewhere: npt.NDArray[np.bool_] | None) -> None:
+        """Write values; see `BlobFileWriter.write`."""
         data, lengths = framed(values)
         self.out.write(data)
-        self.lengths.append(lengths)
+        self.lengths.append(lengths if elsewhere is None else np.where(elsewhere, ELSEWHERE, lengths))

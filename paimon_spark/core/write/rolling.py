@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,9 +78,18 @@ class RollingWriter:
         self._most_rows = options.target_file_row_num if source is FileSource.APPEND and not changelog else None
         self._directory = table.paths.bucket_dir(partition, bucket)
         blobs = () if changelog else blob_columns(table)
-        self._blobs = {name: BlobFileWriter(table, self._directory, name, _created_now) for name in blobs}
+        self._blobs = {name: BlobFileWriter(table, self._directory, name, created_now) for name in blobs}
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
+
+    @classmethod
+    def of_columns(cls, table: Table, partition: bytes, bucket: int, columns: Collection[str]) -> Self:
+        """Return a writer of some columns, other than BLOBs, of rows of an append table: of a single file."""
+        writer = cls(table, partition, bucket, level=0, source=FileSource.APPEND)
+        kept = [(f, m) for f, m in zip(writer._fields, writer._modes, strict=True) if f.name in columns]
+        writer._fields, writer._modes = tuple(f for f, _ in kept), tuple(m for _, m in kept)
+        writer._target, writer._most_rows, writer._blobs = sys.maxsize, None, {}
+        return writer
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, rolling over to a new file when the current one is full."""
@@ -146,7 +157,7 @@ class RollingWriter:
             )
         except OSError as e:
             raise self._too_long() if e.errno == errno.ENAMETOOLONG else e from e
-        index = FileIndexWriter(self._indexes, self._table.schema.fields) if self._indexes else None
+        index = FileIndexWriter(self._indexes, self._stored) if self._indexes else None
         self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked, index=index)
         return self._open
 
@@ -195,15 +206,16 @@ class RollingWriter:
             max_sequence_number=opened.last_sequence,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=_created_now(),
+            creation_time=created_now(),
             delete_row_count=opened.deletes,
             file_source=self._source,
         )
 
     def _appended(self, opened: _OpenFile, written: WrittenFile) -> DataFileMeta:
         first, last = self._sequences(opened, written.rows)
-        fields = [f for f in self._table.schema.fields if f.name not in self._blobs]
-        names = tuple(f.name for f in self._fields) if self._tracked or self._blobs else None
+        fields = self._stored
+        partial = len(fields) < len(self._table.schema.fields)
+        names = tuple(f.name for f in self._fields) if self._tracked or partial else None
         return DataFileMeta(
             file_name=opened.name,
             file_size=written.size,
@@ -218,10 +230,16 @@ class RollingWriter:
             max_sequence_number=last,
             schema_id=self._table.schema.id,
             level=self._level,
-            creation_time=_created_now(),
+            creation_time=created_now(),
             delete_row_count=0,
             file_source=self._source,
         )
+
+    @property
+    def _stored(self) -> Sequence[DataField]:
+        """Return the columns of the table in a file."""
+        own = {f.name for f in self._fields}
+        return [f for f in self._table.schema.fields if f.name in own]
 
     def _sequences(self, opened: _OpenFile, rows: int) -> tuple[int, int]:
         """Return the lowest and highest sequence number of a file of an append table."""
@@ -312,5 +330,6 @@ def wall_clock_millis(epoch_millis: int) -> int:
     return epoch_millis + time.localtime(epoch_millis / 1000).tm_gmtoff * 1000
 
 
-def _created_now() -> int:
+def created_now() -> int:
+    """Return the present time as the creation times of files are stored."""
     return wall_clock_millis(time.time_ns() // 1_000_000)

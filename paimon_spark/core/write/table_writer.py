@@ -62,6 +62,9 @@ class WriterRestoreState:
         changelog: whether the statement has a changelog: an overwrite has none.
         rewritten: the snapshot whose files are rewritten with the changed rows of a primary-key table; None if the rows
             are written with their kinds.
+        columns: the columns that a statement changes in rows of a table with data evolution.
+        columns_of: the snapshot whose values of these columns the other rows keep; None if the statement changes no
+            columns.
     """
 
     assigners: Int = 1
@@ -76,6 +79,8 @@ class WriterRestoreState:
     buffer: Long | None = None
     changelog: bool = True
     rewritten: Long | None = None
+    columns: tuple[str, ...] = ()
+    columns_of: Long | None = None
 
     def buckets_of(self, partition: bytes) -> int:
         """Return the number of buckets of a partition of a table with postponed buckets."""

@@ -11,6 +11,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
+from paimon_spark.core.compact.column_files import pick_row_ranges
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.record_expiry import RecordExpiry
 from paimon_spark.core.compact.task import CompactTask
@@ -188,12 +189,7 @@ def plan_compaction(
         UnsupportedError: the table has a feature that is not supported for compactions.
     """
     check_writable(table.effective_schema)
-    if evolves(table):
-        raise UnsupportedError(
-            f"Table {table.name} has 'data-evolution.enabled' = 'true': its files hold parts of rows, and are not "
-            "compacted by this release.",
-            hint="Compact it with Apache Paimon.",
-        )
+    _check_keeps_row_ids(table)
     snapshot = table.snapshots.latest()
     found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
@@ -206,6 +202,17 @@ def plan_compaction(
     groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
     snapshot_id = snapshot.id if snapshot else None
     return CompactionPlan(table, strategy, snapshot_id, groups, frozenset(partitions_seen))
+
+
+def _check_keeps_row_ids(table: Table) -> None:
+    rewrites = table.options.flag("data-evolution.compaction.rewrite-row-ids")
+    if rewrites and evolves(table) and table.options.deletion_vectors_enabled:
+        key = "'data-evolution.compaction.rewrite-row-ids'"
+        raise UnsupportedError(
+            f"Table {table.name} has {key} = 'true': its compaction is to remove deleted rows and give the others new "
+            "ids, which this release does not do.",
+            hint=f"Compact it with {key} = 'false', which keeps the ids, or with Apache Paimon.",
+        )
 
 
 def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list[CompactTask]]:
@@ -241,6 +248,12 @@ def _bucket_tasks(
     task = CompactTask(partition=found.partition, bucket=found.bucket, total_buckets=found.total_buckets, files=())
     if table.is_primary_key_table:
         yield from _keyed_tasks(table, found.files, strategy, vectors, task, unreported)
+        return
+    if evolves(table):
+        for group in pick_row_ranges(found.files, append_options(table)):
+            stitched = len({f.first_row_id for f in group}) < len(group)
+            reason = "column files" if stitched else "small files"
+            yield replace(task, files=group, reason=reason, vectors=_vectors_of(group, vectors))
         return
     for group in _append_groups(table, found.files, strategy, vectors):
         marked = _vectors_of(group, vectors)

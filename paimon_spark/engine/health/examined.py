@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from paimon_spark.core.metadata.refs import ProtectingRef
-from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call, sql_name
 from paimon_spark.engine.health.layout import Layout
@@ -104,10 +103,8 @@ class Examined:
         """Return the size at which compaction closes a file."""
         return self.table.options.target_file_size(primary_key=self.table.is_primary_key_table)
 
-    def compact_call(self, partitions: Iterable[bytes], **arguments: str) -> str | None:
-        """Return the CALL that compacts some partitions; None if this release does not compact the table."""
-        if evolves(self.table):
-            return None
+    def compact_call(self, partitions: Iterable[bytes], **arguments: str) -> str:
+        """Return the CALL that compacts some partitions."""
         return call("compact", table=self.sql_name, **self.partition_argument(partitions), **arguments)
 
     def partition_argument(self, partitions: Iterable[bytes]) -> dict[str, str]:

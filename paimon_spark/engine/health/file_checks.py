@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.engine.health.examined import Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted, size_text
@@ -126,7 +127,7 @@ def _deleted_rows(e: Examined) -> Iterator[Finding]:
         Code.DELETED_ROWS,
         f"deletion vectors mark {deleted:,} of {counted(rows, 'row')} ({100 * deleted // max(rows, 1)} %) in "
         f"{counted(int(chosen.sum()), 'bucket')}; readers decode these rows and drop them",
-        e.compact_call(_partitions(e, chosen)),
+        None if evolves(e.table) else e.compact_call(_partitions(e, chosen)),
         gain_bytes=size * deleted // max(rows, 1),
         estimated=True,
         buckets=_keys(e, chosen),

@@ -29,12 +29,14 @@ class StreamBatch:
         batch: the number of the batch; the identifier of its commit.
         offsets: a digest of the offsets of the batch in the checkpoint.
         base: the newest snapshot when the batch was begun; the batch is in none of the snapshots up to that one.
+        watermark: the watermark of the batch in milliseconds, if the query has one.
     """
 
     query: str
     batch: int
     offsets: str
     base: int | None = None
+    watermark: int | None = None
 
     @property
     def properties(self) -> Mapping[str, str]:

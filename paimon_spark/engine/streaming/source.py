@@ -26,18 +26,25 @@ from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
+from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
 from paimon_spark.spec.manifest import BucketKey
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
 
 MOST_EMPTY = 5
 """A stream without new rows advances once it is this many snapshots behind, because they might expire."""
-_SMALLEST = {"source.split.target-size": "1 b", "source.split.open-file-cost": "1 b"}
+_SMALLEST = {
+    "source.split.target-size": "1 b",
+    "source.split.open-file-cost": "1 b",
+    "postpone.target-row-num-per-bucket": str((1 << 63) - 1),
+}
+"""The options by which the splits of a snapshot depend on nothing else."""
 _KEPT_STATES = 4
 _MOST_LEVELS = 64
 _CREATION_TIMES = ("scan.file-creation-time-millis", "scan.creation-time-millis")
@@ -106,11 +113,11 @@ class StreamSource:
                 f"Table {table.name} cannot be read as a stream together with another branch.",
                 hint="Leave 'scan.fallback-branch' and 'scan.primary-branch' out.",
             )
-        if table.bucket_mode is BucketMode.POSTPONE and options.changelog_producer in _OWN_LOG:
+        if self._reads_postponed and options.scan_bucket is not None:
             raise UnsupportedError(
-                f"Table {table.name} cannot be read as a stream: its rows are postponed, and only a changelog shows "
-                "when they reach their buckets.",
-                hint="Set 'changelog-producer' = 'lookup' or 'full-compaction'.",
+                f"The option 'scan.bucket' does not apply to a stream of table {table.name}, whose postponed rows have "
+                "no bucket yet.",
+                hint="Leave it out, or set 'changelog-producer' to another value than 'none'.",
             )
         self._check_moves()
         self._check_merged()
@@ -155,6 +162,12 @@ class StreamSource:
                 f"The option 'streaming-read-overwrite' does not apply to table {table.name}: it is for tables with a "
                 "primary key whose 'changelog-producer' is 'none' or 'input'.",
                 hint="Leave it out" + ("." if keyed else ", or use 'streaming-read-append-overwrite'."),
+            )
+        if options.flag("streaming-read-overwrite") and self._reads_postponed:
+            raise UnsupportedError(
+                f"The option 'streaming-read-overwrite' does not apply to table {table.name}: its state in buckets "
+                "lacks the postponed rows, which the stream has delivered.",
+                hint="Leave it out, or set 'changelog-producer' = 'input'.",
             )
         if options.flag("streaming-read-append-overwrite") and keyed:
             raise OptionError(
@@ -216,7 +229,8 @@ class StreamSource:
 
     def _ends_at_once(self, admission: Admission) -> bool:
         """Return whether a batch with rows extends to the last snapshot whose changes may share a batch."""
-        return bool(admission.splits) and admission.limits.is_free and not (self._overwrites or self._by_commit)
+        apart = self._overwrites or self._by_commit or self._reads_postponed
+        return bool(admission.splits) and admission.limits.is_free and not apart
 
     def _last_together(self, position: int, newest: int) -> int:
         """Return the last snapshot whose changes share a micro-batch with those before `position`."""
@@ -234,6 +248,12 @@ class StreamSource:
     def _by_commit(self) -> bool:
         """Return whether each commit is a micro-batch of its own: rows of a key may be in different partitions."""
         return self.table.bucket_mode is BucketMode.KEY_DYNAMIC
+
+    @property
+    def _reads_postponed(self) -> bool:
+        """Return whether postponed rows are changes when they are written, instead of when they reach their buckets."""
+        table = self.table
+        return table.bucket_mode is BucketMode.POSTPONE and table.options.changelog_producer is ChangelogProducer.NONE
 
     @translate_io_errors()
     def read(self, start: StreamOffset, end: StreamOffset, predicate: Predicate = TRUE) -> StreamRead:
@@ -271,7 +291,7 @@ class StreamSource:
             buckets=self._buckets,
         )
         names = {f.file_name for bucket in found.buckets() for f in bucket.files}
-        return [s for s in splits if any(f.file_name in names for f in s.files)]
+        return [s for s in splits if s.postponed or any(f.file_name in names for f in s.files)]
 
     def _changes_with(self, splits: list[Split], predicate: Predicate) -> list[Split]:
         """Return the splits of changes that may have matching rows; those of an overwrite are not pruned."""
@@ -312,6 +332,7 @@ class StreamSource:
             yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
             position = _following(snapshot)
         share = _CHANGES
+        waited: bool | None = None
         for snapshot_id in range(position.snapshot_id, newest + 1):
             snapshot = self._snapshot_or_changelog(snapshot_id, newest)
             overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
@@ -319,6 +340,11 @@ class StreamSource:
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
             if self._by_commit or (overwrite and self._ordered):
                 share = 2 * snapshot.id  # an overwrite may change the number of buckets, and so the bucket of a key
+            if splits and self._reads_postponed:
+                before, waited = waited, splits[0].bucket == POSTPONE_BUCKET
+                share = (
+                    share if before in (None, waited) else 2 * snapshot.id
+                )  # a key has rows with a bucket and without
             yield from _numbered(splits, position, snapshot, share)
             share += int(alone)
             position = _following(snapshot)
@@ -343,7 +369,9 @@ class StreamSource:
         producer = self.table.options.changelog_producer
         source = ChangeSource.DELTA if producer is ChangelogProducer.NONE else ChangeSource.CHANGELOG
         overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
-        how = CommitRead(source, drop_retracts=not self.keep_kinds, overwrites=overwrites)
+        how = CommitRead(
+            source, drop_retracts=not self.keep_kinds, overwrites=overwrites, postponed=self._reads_postponed
+        )
         wanted = ChangeFilter(predicate=predicate, buckets=self._buckets)
         return commit_splits(self.table, snapshot, how, wanted)
 
@@ -370,8 +398,11 @@ class StreamSource:
         if known is None:
             scanned: Scan = scan_buckets(table, snapshot, statistics=False, levels=self._levels, buckets=self._buckets)
             if created is not None:
-                scanned = YoungFiles(scanned, wall_clock_millis(created))
+                created = wall_clock_millis(created)
+                scanned = YoungFiles(scanned, created)
             found = plan_splits(table, scanned, always_merge=self.keep_kinds)
+            if self._reads_postponed:
+                found = with_postponed(table, snapshot, TRUE, found, created_from=created)
             known = tuple(sorted(found, key=lambda s: (s.partition, s.bucket)))
             _states.put(key, known)
         return known
@@ -380,9 +411,12 @@ class StreamSource:
     def _state_table(self) -> Table:
         """Return the table whose state is read; without a changelog, rows that are not compacted yet are included."""
         options = self.table.options
+        merged = {}
         if options.deletion_vectors_enabled and options.changelog_producer in _OWN_LOG and self._levels is None:
-            return self.table.with_options({"deletion-vectors.merge-on-read": "true"})
-        return self.table
+            merged["deletion-vectors.merge-on-read"] = "true"
+        if self._reads_postponed:
+            merged["postpone.merge-on-read"] = "true"
+        return self.table.with_options(merged) if merged else self.table
 
     @cached_property
     def _levels(self) -> tuple[int, ...] | None:

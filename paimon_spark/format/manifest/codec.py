@@ -461,6 +461,11 @@ def _column_ids(global_index: _Record) -> list[int]:
     return [global_index["_INDEX_FIELD_ID"], *(global_index.get("_EXTRA_FIELD_IDS") or ())]
 
 
+def indexed_columns(file: IndexFileMeta) -> list[int]:
+    """Return the ids of the columns that a global index covers; none for other index files."""
+    return [] if file.global_index is None else _column_ids(_unpack(file.global_index))
+
+
 def _range(raw: _Record) -> DeletionRange:
     _sound(raw, ("f0", "f1", "f2"), ("f1", "f2", "_CARDINALITY"))
     _check_ints(raw, ("f1", "f2"))

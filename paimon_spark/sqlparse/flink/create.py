@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError, UsageError
 from paimon_spark.spec.types import DataField, not_null
 from paimon_spark.sqlparse.cursor import Cursor
-from paimon_spark.sqlparse.flink.statements import CreateTable
+from paimon_spark.sqlparse.flink.statements import Computed, CreateTable, Watermark
 from paimon_spark.sqlparse.flink.types import column_type
+
+_MILLIS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+_DELAY = re.compile(r"-\s*INTERVAL\s*(?:'([\d.]+)'|(\d+))\s*(SECOND|MINUTE|HOUR|DAY)S?(?:\s*\(\d+\))?", re.IGNORECASE)
+_PROCTIME = re.compile(r"PROCTIME\s*\(\s*\)", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -16,16 +22,17 @@ class _Columns:
     """The contents of the parentheses of a CREATE TABLE."""
 
     flink: bool
+    temporary: bool
     fields: list[DataField] = field(default_factory=list)
     primary_key: tuple[str, ...] = ()
+    computed: list[Computed] = field(default_factory=list)
+    watermark: Watermark | None = None
 
     def read(self, cursor: Cursor) -> None:
         """Read one column or constraint."""
-        if cursor.peek() == "WATERMARK" and cursor.peek(1) == "FOR":
-            raise UnsupportedError(
-                "A table cannot have a WATERMARK clause.",
-                hint="Leave it out, and call DataFrame.withWatermark on the stream that reads the table.",
-            )
+        if cursor.accept("WATERMARK", "FOR"):
+            self._watermark(cursor)
+            return
         if cursor.accept("CONSTRAINT"):
             cursor.identifier("the name of a constraint")
             if cursor.peek() != "PRIMARY":
@@ -49,10 +56,9 @@ class _Columns:
 
     def _column(self, cursor: Cursor) -> None:
         name = cursor.identifier("a column")
-        if cursor.peek() == "AS":
-            raise UnsupportedError(
-                f"The column '{name}' cannot be computed.", hint="Leave it out, and create a view that computes it."
-            )
+        if cursor.accept("AS"):
+            self._computed(cursor, name)
+            return
         found, comment, default = column_type(cursor, flink=self.flink), None, None
         while cursor.peek() not in (",", ")"):
             if cursor.accept("NOT", "NULL"):
@@ -73,6 +79,42 @@ class _Columns:
                 cursor.fail("expected ',' or ')'")
         self.fields.append(DataField(len(self.fields), name, found, comment, default))
 
+    def _computed(self, cursor: Cursor, name: str) -> None:
+        if not self.temporary:
+            raise UnsupportedError(
+                f"The column '{name}' cannot be computed: a table stores all of its columns.",
+                hint="Leave it out, and create a view that computes it.",
+            )
+        text = cursor.expression(",", ")", "COMMENT")
+        if cursor.accept("COMMENT"):
+            cursor.string("a comment")
+        self.computed.append(Computed(name, _PROCTIME.sub("current_timestamp()", text), len(self.fields)))
+
+    def _watermark(self, cursor: Cursor) -> None:
+        if not self.temporary:
+            raise UnsupportedError(
+                "A stored table cannot have a WATERMARK clause.",
+                hint="Leave it out, and call DataFrame.withWatermark on the stream that reads the table.",
+            )
+        if self.watermark is not None:
+            raise SqlSyntaxError("The statement has more than one WATERMARK.")
+        column = cursor.identifier("a column")
+        cursor.expect("AS")
+        same = cursor.identifier("the column of the watermark").lower() == column.lower()
+        text = "" if cursor.peek() in (",", ")") else cursor.expression(",", ")")
+        delay = _DELAY.fullmatch(text)
+        if not same or (text and delay is None):
+            raise UnsupportedError(
+                f"The watermark of the column '{column}' is neither the column nor a fixed time before it.",
+                hint=f"Write WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND; units are SECOND, MINUTE, HOUR "
+                "and DAY.",
+            )
+        self.watermark = Watermark(column, 0 if delay is None else _millis(*delay.groups()))
+
+
+def _millis(quoted: str | None, plain: str | None, unit: str) -> int:
+    return int(Decimal(quoted or plain or "0") * _MILLIS[unit.upper()])
+
 
 def _not_enforced(cursor: Cursor) -> None:
     cursor.accept("NOT", "ENFORCED")
@@ -87,13 +129,14 @@ def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | No
 
     Raises:
         SqlSyntaxError: it does not parse.
-        UnsupportedError: a column is computed, METADATA or of type MULTISET, or there is a WATERMARK.
+        UnsupportedError: a column is METADATA or of type MULTISET; or a stored table has a computed column or a
+            WATERMARK.
     """
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.path("the name of a table")
     if cursor.peek() != "(":
         return None
-    columns = _Columns(flink=cursor.holds("WITH", "("))
+    columns = _Columns(flink=cursor.holds("WITH", "("), temporary=temporary)
     cursor.listed(lambda: columns.read(cursor))
     clauses = _Clauses()
     while clauses.read(cursor):
@@ -114,6 +157,8 @@ def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | No
         temporary,
         query,
         clauses.provider,
+        tuple(columns.computed),
+        columns.watermark,
     )
 
 

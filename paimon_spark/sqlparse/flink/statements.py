@@ -36,10 +36,28 @@ class UseCatalog:
 
 
 @dataclass(frozen=True, slots=True)
+class Computed:
+    """A column `name AS expression`, and how many stored columns are before it."""
+
+    name: str
+    expression: str
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """WATERMARK FOR column AS column - delay."""
+
+    column: str
+    delay_millis: int
+
+
+@dataclass(frozen=True, slots=True)
 class CreateTable:
     """CREATE TABLE with a primary key constraint, options or types that Spark's grammar lacks.
 
-    `query` is the text after AS, `temporary` whether the table is a connector of the session.
+    `query` is the text after AS, `temporary` whether the table is a connector of the session. Only such a table has
+    computed columns and a watermark.
     """
 
     name: Name
@@ -52,6 +70,8 @@ class CreateTable:
     temporary: bool = False
     query: str | None = None
     provider: str | None = None
+    computed: tuple[Computed, ...] = ()
+    watermark: Watermark | None = None
 
 
 @dataclass(frozen=True, slots=True)

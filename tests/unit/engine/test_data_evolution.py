@@ -19,9 +19,8 @@ from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
-from paimon_spark.engine.compaction.compact import plan_compaction
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.row_level import change_arrow, plan_changes, with_all_rows
+from paimon_spark.engine.row_level import RowChanges, change_arrow, plan_changes, with_all_rows
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
@@ -167,15 +166,12 @@ def test_deleted_rows_stay_deleted() -> None:
 
 
 def test_what_would_lose_columns_is_refused() -> None:
-    table = evolving_table()
+    table = evolving_table(partition=["k"])
     put(table, (1, "a", 10))
-    put(table, (2, "b", 20))
-    with pytest.raises(UnsupportedError, match=r"'data-evolution.enabled' = 'true'.*not compacted"):
-        plan_compaction(table)
-    with pytest.raises(UnsupportedError, match="values of its rows by UPDATE"):
-        plan_changes(table, Operation.UPDATE)
     with pytest.raises(UnsupportedError, match="not rewritten to delete rows"):
         plan_changes(table, Operation.DELETE)
+    with pytest.raises(UnsupportedError, match="UPDATE cannot change the partition column 'k'"):
+        plan_changes(table, Operation.UPDATE, changes=RowChanges(("v", "k")))
     with pytest.raises(UnsupportedError, match="time of their creation"):
         read_arrow(table.with_options({"scan.file-creation-time-millis": "1"}))
 

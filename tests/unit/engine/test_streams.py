@@ -13,14 +13,17 @@ from hypothesis import strategies as st
 
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, resume_batch, write_arrow
+from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
@@ -37,8 +40,9 @@ from paimon_spark.errors import (
     UnsupportedError,
 )
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.kinds import BucketMode, RowKind
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.faults import FaultFileIO, Recorder
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.small_tables import option_keys
@@ -47,6 +51,9 @@ COLUMNS = {"id": "INT", "v": "INT"}
 FILES = "read.stream.maxFilesPerTrigger"
 _NOW = 1 << 42
 KINDS = {k.short: int(k) for k in RowKind}
+
+
+POSTPONES = {"postpone.batch-write-fixed-bucket": "false"}
 
 
 def keyed(**options: str) -> Table:
@@ -68,7 +75,10 @@ def write(table: Table, *values: tuple[int, int], kind: str = "+I") -> None:
 
 def compact(table: Table) -> None:
     own = table.with_options({"write-only": "false"})
-    execute_compaction(plan_compaction(own, strategy=Strategy.FULL), LocalRunner())
+    if table.bucket_mode is BucketMode.POSTPONE:
+        execute_postponed(plan_postponed(own, strategy=Strategy.FULL, default_buckets=2), None, LocalRunner())
+    else:
+        execute_compaction(plan_compaction(own, strategy=Strategy.FULL), LocalRunner())
 
 
 def expire(table: Table, retain: int) -> None:
@@ -203,15 +213,21 @@ steps = st.lists(
     history=steps,
     producer=st.sampled_from(["none", "input", "lookup", "full-compaction"]),
     vectors=st.booleans(),
-    files=st.integers(1, 3),
+    bucket=st.sampled_from(["2", "-2"]),
+    files=st.integers(1, 3) | st.none(),
 )
-@settings(deadline=None, max_examples=40)
-def test_changes_in_their_order_are_the_table(history: Any, producer: str, *, vectors: bool, files: int) -> None:
+@settings(deadline=None, max_examples=80)
+def test_changes_in_their_order_are_the_table(
+    history: Any, producer: str, bucket: str, *, vectors: bool, files: int | None
+) -> None:
     with_vectors = vectors and producer != "full-compaction"
-    table = keyed(changelog_producer=producer, deletion_vectors_enabled=str(with_vectors).lower())
+    table = keyed(bucket=bucket, changelog_producer=producer, deletion_vectors_enabled=str(with_vectors).lower())
+    table = table.with_options(POSTPONES)
     write(table, (0, -1), (1, -1))
-    compact(table)
-    source = StreamSource(table.with_options({FILES: str(files)}), keep_kinds=True)
+    if bucket == "2":
+        compact(table)
+    source = StreamSource(table.with_options({FILES: str(files)} if files else {}), keep_kinds=True)
+    source.check()
     offset, copy = first_offset(table), dict[int, int]()
     for number, (step, ids) in enumerate([*history, ("compact", []), ("read", [])]):
         if step == "write":
@@ -319,6 +335,44 @@ def test_a_batch_ends_where_a_key_may_change_its_bucket() -> None:
         assert [[(s.total_buckets, len(s.files)) for s in b.changes] for b in found] == [[(1, 1)], [(4, 2)]]
 
 
+def test_a_batch_has_postponed_rows_or_rows_of_buckets() -> None:
+    table = keyed(bucket="-2", sequence__field="v")
+    postponing = table.with_options(POSTPONES)
+    for n, own in enumerate((postponing, table, table, postponing, postponing)):
+        write(own, (1, n))
+    for options in ({}, {FILES: "9"}):
+        found = read_between(StreamSource(table.with_options(options)), StreamOffset(snapshot_id=1))
+        assert [[(s.bucket, len(s.files)) for s in b.changes] for b in found] == [[(-2, 1)], [(0, 2)], [(-2, 2)]]
+        assert [s.raw for b in found for s in b.changes] == [False] * 3
+
+
+def test_a_filter_never_leaves_out_postponed_rows() -> None:
+    table = keyed(bucket="-2").with_options(POSTPONES)
+    write(table, (9, 1), (1, 2), (5, 3))  # not in the order of the keys
+    write(table, (6, 4))
+    source, six = StreamSource(table), Comparison("=", "id", 6)
+    for start in (first_offset(table), StreamOffset(snapshot_id=1)):
+        part = source.read(start, StreamOffset(snapshot_id=3), six)
+        found = [r for s in (*part.state, *part.changes) for r in read(source, part.table, s)]
+        assert (6, 4) in found
+
+
+def test_files_of_a_time_may_be_postponed() -> None:
+    table = keyed(bucket="-2").with_options(POSTPONES)
+    write(table, (1, 1))
+    later = table.with_options({"scan.file-creation-time-millis": str(_NOW)})
+    assert batches(StreamSource(later), first_offset(later))[0] == []
+    all_of_them = table.with_options({"scan.file-creation-time-millis": "1"})
+    assert batches(StreamSource(all_of_them), first_offset(all_of_them))[0] == [[(1, 1)]]
+
+
+@pytest.mark.parametrize("option", [{"scan.bucket": "1"}, {"streaming-read-overwrite": "true"}])
+def test_options_of_buckets_are_refused_for_postponed_rows(option: dict[str, str]) -> None:
+    with pytest.raises(UnsupportedError, match=f"'{next(iter(option))}' does not apply.*postponed rows"):
+        StreamSource(keyed(bucket="-2").with_options(option)).check()
+    StreamSource(keyed(bucket="-2", changelog_producer="input").with_options(option)).check()
+
+
 def moving(**options: str) -> Table:
     columns = {"id": "INT", "p": "INT", "v": "INT"}
     given_options = option_keys(options)
@@ -376,7 +430,7 @@ def commit(table: Table, number: int, offsets: str = "o", **options: str) -> boo
 
 def written(table: Table, batch: StreamBatch) -> tuple[WritePlan, list[CommitMessage]]:
     """Write the row of a batch, up to its commit."""
-    plan = replace(plan_write(table), batch=batch)
+    plan = plan_write(table, batch=batch)
     with TableWriter(table, plan.info) as writer:
         for part in rows(table, (batch.batch, batch.batch)).to_batches():
             writer.write(part)
@@ -429,8 +483,23 @@ def test_a_batch_records_its_watermark_and_its_query() -> None:
     newest = table.snapshots.latest()
     assert newest is not None
     assert (newest.watermark, newest.commit_user) == (1000, QUERY)
+    later = begun(table, 1)
+    complete_write(*written(table, replace(later, watermark=2000)), LocalRunner())
+    assert [table.snapshots.get(n).watermark for n in (1, 2)] == [1000, 2000]
     with pytest.raises(OptionError, match=r"'commit\.user-prefix' = 'etl' does not apply to a streaming write"):
-        commit(table, 1, **{"commit.user-prefix": "etl"})
+        commit(table, 2, **{"commit.user-prefix": "etl"})
+
+
+def test_the_batches_of_a_stream_are_postponed() -> None:
+    table = keyed(bucket="-2", write_only="false")
+    for n in range(2):
+        commit(table, n)
+    assert read_arrow(table).num_rows == 0
+    live = live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
+    names = [e.file.file_name.split("-w-")[0] for e in live]
+    assert [name.rsplit("-s-", 1)[0] for name in names] == [f"data--u-{QUERY}"] * 2
+    compact(table)
+    assert sorted(r["id"] for r in read_arrow(table).to_pylist()) == [0, 1]
 
 
 def test_a_batch_is_written_once_whoever_writes_between() -> None:
@@ -485,7 +554,7 @@ def test_a_replay_repeats_the_compaction_that_was_missed() -> None:
     commit(table, 0)  # write-only: as a process that died before the compaction
     own = table.with_options({"write-only": "false"})
     assert not begin_batch(own, StreamBatch(QUERY, 0, "o-0"))
-    resume_batch(replace(plan_write(own), batch=StreamBatch(QUERY, 0, "o-0")), LocalRunner())
+    resume_batch(plan_write(own, batch=StreamBatch(QUERY, 0, "o-0")), LocalRunner())
     newest = table.snapshots.latest()
     assert newest is not None
     assert (newest.commit_kind, newest.changelog_record_count) == ("COMPACT", 1)

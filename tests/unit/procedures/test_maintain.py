@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.api.row_changes import deletions
 from paimon_spark.calls.context import CallContext
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.engine.compaction.compact import CompactGroup, CompactionPlan
 from paimon_spark.engine.health.doctor import diagnose
 from paimon_spark.engine.health.maintain import Measure, Status, plan_jobs, run_job
+from paimon_spark.engine.row_level import change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.kinds import Operation
+from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
 from tests.unit.procedures.calling import Lake
 from tests.unit.procedures.warehouse import Warehouse
@@ -132,12 +137,17 @@ def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
     assert data.name in rows["db.bad"]["reason"]
 
 
-def test_what_this_release_does_not_compact_is_left() -> None:
-    lake = Lake({"k": "INT"}, **OPTIONS, row_tracking__enabled="true", data_evolution__enabled="true")
+def test_a_compaction_keeps_deleted_rows_of_data_evolution() -> None:
+    options = {"row_tracking__enabled": "true", "data_evolution__enabled": "true", "deletion_vectors__enabled": "true"}
+    lake = Lake({"k": "INT"}, **OPTIONS, **options)
     for i in range(6):
         lake.insert((i,))
     rows = {r["findings"]: r for r in lake.call("maintain(table => 't', actions => 'compact')")}
-    assert (rows["SMALL_FILES"]["status"], rows["SMALL_FILES"]["reason"]) == ("left", "no statement fixes it")
+    assert rows["SMALL_FILES"]["status"] == "done"
+    plan = plan_select(with_all_rows(lake.table), columns=(), predicate=Comparison(">", "k", 1))
+    change_arrow(lake.table, deletions(plan), Operation.DELETE)
+    rows = {r["findings"]: r for r in lake.call("maintain(table => 't', actions => 'compact')")}
+    assert (rows["DELETED_ROWS"]["status"], rows["DELETED_ROWS"]["reason"]) == ("left", "no statement fixes it")
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,26 @@ def test_create_table_with_every_clause() -> None:
     assert found.if_not_exists
 
 
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("", 0),
+        (" - INTERVAL '5' SECOND", 5_000),
+        (" - INTERVAL '1.5' SECOND(3)", 1_500),
+        ("-interval 2 hours", 7_200_000),
+    ],
+)
+def test_computed_columns_and_watermarks(text: str, millis: int) -> None:
+    found = parse_statement(
+        f"CREATE TEMPORARY TABLE t (b AS f(a, ')') COMMENT 'c', a INT, ts AS PROCTIME(), WATERMARK FOR ts AS `TS`{text}) "
+        "WITH ('connector' = 'datagen')"
+    )
+    assert isinstance(found, flink.CreateTable)
+    assert [f.name for f in found.fields] == ["a"]
+    assert found.computed == (flink.Computed("b", "f(a, ')')", 0), flink.Computed("ts", "current_timestamp()", 1))
+    assert found.watermark == flink.Watermark("ts", millis)
+
+
 def test_the_query_is_the_text_that_was_given() -> None:
     found = parse_statement("CREATE TABLE t (a INT) WITH ('k'='v') AS SELECT /*+ x */ 'a;b'  AS a -- end")
     assert isinstance(found, flink.CreateTable)

@@ -46,6 +46,9 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   val rewrites: Set[String] = Option(described.get("rewrites")).fold(Set.empty[String])(Json.strings(_).toSet)
   /** The checks of row-level changes, in a table with the partial-update engine. */
   lazy val partialUpdates: Option[PartialUpdates] = PartialUpdates.of(name, described)
+  /** How often an UPDATE is tried, and the wait in between, in a table whose changed columns get files of their own. */
+  val evolution: Option[(Int, Long)] = Option(described.get("evolves")).filterNot(_.isNull)
+    .map(e => (e.get("attempts").asInt(), e.get("wait").asLong()))
   /** Whether the table tracks rows. */
   private val tracked: Boolean = Option(described.get("tracked")).exists(_.asBoolean())
   val isData: Boolean = described.get("kind").asText() == "data"

@@ -110,7 +110,8 @@ class JvmFrames {
     frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
 
   /** The rows of a frame as an Arrow stream, or null unless they are few and cheap to compute; see `SmallRows`. */
-  def smallRows(frame: Dataset[Row], rows: Int, run: Boolean): Array[Byte] = SmallRows.packed(frame, rows, run)
+  def smallRows(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): Array[Byte] =
+    SmallRows.packed(frame, rows, bytes, run)
 
   /** A Paimon table that is a directory or below it, or null. */
   def tableWithin(store: FileSystem, directory: Path): String = TablesWithin.first(store, directory)

@@ -65,7 +65,8 @@ object Calls {
     val catalogs = Extensions.catalogs(session).map { case (name, given) =>
       name -> CatalogRef(name, given).withStore(classic).options }
     val request = Map("text" -> text, "current_catalog" -> current,
-      "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs)
+      "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs,
+      "session_catalog" -> classic.sessionState.conf.getAllConfs.get(s"spark.sql.catalog.${PaimonGeneric.Name}"))
     (request, CatalogRef(current, Map.empty, usesStore = false))
   }
 

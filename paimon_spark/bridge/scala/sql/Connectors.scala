@@ -86,7 +86,7 @@ case class ConnectorInsertCommand(name: String, connector: JsonNode, query: Logi
 }
 
 object Connectors {
-  private val Prefix = "flink.temporary-table."
+  val Prefix = "flink.temporary-table."
 
   /** Returns the command for an INSERT into a temporary table that takes rows. */
   def claim(session: SparkSession, parsed: Object): Object = parsed match {
@@ -107,6 +107,6 @@ object Connectors {
   private def connector(session: SparkSession, name: String): Option[JsonNode] =
     session.conf.getOption(Prefix + name.toLowerCase).map(Json.parse).filter { c =>
       val view = CreateLike.manager(session).v1SessionCatalog.getTempView(name)
-      c.get("connector").asText() != "datagen" && view.exists(_.schema.sameType(JvmFrames.schema(c.get("schema"))))
+      c.get("connector").asText() != "datagen" && view.exists(_.schema.sameType(JvmFrames.schema(c.get("view"))))
     }
 }

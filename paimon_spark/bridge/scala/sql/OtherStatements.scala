@@ -30,8 +30,8 @@ object OtherStatements {
 
   /** The procedure for DESCRIBE HISTORY, which Spark reads as a column of a table named HISTORY. */
   def history(plan: LogicalPlan): Option[String] = plan match {
-    case DescribeColumn(UnresolvedTableOrView(Seq(word), _, _), column: UnresolvedAttribute, _, _)
-        if word.equalsIgnoreCase("history") =>
+    case DescribeColumn(table: UnresolvedTableOrView, column: UnresolvedAttribute, _, _)
+        if table.multipartIdentifier.map(_.toLowerCase) == Seq("history") =>
       Some(s" For the history of a table, write CALL sys.history(${literal(column.name)}).")
     case _ => None
   }

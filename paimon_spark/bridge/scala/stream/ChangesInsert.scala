@@ -59,7 +59,7 @@ object ChangesInsert {
     case _ => parsed
   }
 
-  private def readsChanges(query: LogicalPlan): Boolean = query.exists {
+  def readsChanges(query: LogicalPlan): Boolean = query.exists {
     case f: UnresolvedTableValuedFunction => TableFunctions.isStream(f.name)
     case other => other.subqueries.exists(readsChanges)
   }
@@ -73,18 +73,20 @@ case class RefuseReadsAtOnce(session: SparkSession) extends Rule[LogicalPlan] {
     plan
   }
 
-  /** A plan of a DataFrame has no position in a text; it is a batch in any mode. */
-  private def isWrite(plan: LogicalPlan): Boolean = plan.origin.line.nonEmpty && (plan match {
-    case w: V2WriteCommand if !w.isInstanceOf[RowLevelWrite] => w.table match {
+  private def isWrite(plan: LogicalPlan): Boolean = plan match {
+    case w: V2WriteCommand if !w.isInstanceOf[RowLevelWrite] => isSql(w) && (w.table match {
       case r: DataSourceV2Relation => r.table.isInstanceOf[PaimonTable]
       case _ => false
-    }
-    case c: V2CreateTableAsSelectPlan => c.name match {
+    })
+    case c: V2CreateTableAsSelectPlan => (isSql(c) || isSql(c.name)) && (c.name match {
       case id: ResolvedIdentifier => id.catalog.isInstanceOf[PaimonCatalog]
       case _ => false
-    }
+    })
     case _ => false
-  })
+  }
+
+  /** A plan of a DataFrame has no position in a text; it is a batch in any mode. */
+  private def isSql(plan: LogicalPlan): Boolean = plan.origin.line.nonEmpty
 
   private def refused(table: String) = new PaimonException(
     s"[UNSUPPORTED_FEATURE] The session runs in streaming mode, but the statement would read $table once. Write " +

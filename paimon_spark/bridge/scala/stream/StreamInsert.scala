@@ -60,7 +60,7 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
     val place = Jobs.checkpoints(session, name, query)
     val free = !Jobs.active(session).exists(_.name == name)
     val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
-      .outputMode(if (aggregates) OutputMode.Update() else OutputMode.Append())
+      .outputMode(if (updates) OutputMode.Update() else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
       .option("checkpointLocation", place)
     val named = if (free) writer.queryName(name) else writer
@@ -74,14 +74,16 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
     parts.map(quoteIdentifier).mkString(".")
   }
 
-  /** Whether rows of the result change, so that they can only be written by key. */
-  private def aggregates: Boolean = {
+  /** Whether rows of the result change, so that they can only be written by key. In a table without one, the groups of
+    * a watermark are written when it has passed them. */
+  private def updates: Boolean = {
     val found = Jobs.updates(query)
     val keyed = target.table match { case t: PaimonTable => t.primaryKeys.nonEmpty; case _ => false }
-    if (found && !keyed) throw new PaimonException(
+    val ends = query.exists { case _: EventTimeWatermark => true; case _ => false }
+    if (found && !keyed && !ends) throw new PaimonException(
       s"[UNSUPPORTED_FEATURE] The query updates its rows, but ${target.name} has no primary key. " +
         "Insert into a table with a primary key, whose rows are replaced.", "UNSUPPORTED_FEATURE")
-    found
+    found && keyed
   }
 }
 

@@ -72,8 +72,18 @@ object StreamSelect {
     case plan: LogicalPlan if ClientKeys.isStreaming(session) && Opening.matcher(text).matches() && isQuery(plan) =>
       analyzed(session, plan).filter(a => a.isStreaming || tables(a).nonEmpty)
         .fold(parsed)(a => StreamSelectCommand(plan, a.schema))
+    case plan: LogicalPlan if ShownChanges.atOnce && Opening.matcher(text).matches() && isQuery(plan) &&
+        mayStream(session, plan) && analyzed(session, plan).exists(_.isStreaming) => throw unbounded
     case _ => parsed
   }
+
+  private def mayStream(session: SparkSession, plan: LogicalPlan): Boolean =
+    ChangesInsert.readsChanges(plan) || session.conf.getAll.keys.exists(_.startsWith(Connectors.Prefix))
+
+  /** Spark refers to a method that programs in SQL do not have. */
+  private def unbounded = new PaimonException("[UNSUPPORTED_FEATURE] The query reads a stream, so that its result has no " +
+    s"end. Write SET '${ClientKeys.Mode}' = 'streaming' to show the changes of the result, INSERT INTO a table to start " +
+    "a job, or read the system table t$audit_log, which has the changes up to now.", "UNSUPPORTED_FEATURE")
 
   /** None for a query that cannot be analyzed: Spark explains why, or binds its parameters first. */
   private def analyzed(session: SparkSession, plan: LogicalPlan): Option[LogicalPlan] =
@@ -175,5 +185,8 @@ private class ShownChanges(session: SparkSession, schema: StructType) {
 
 private object ShownChanges {
   val DefaultMillis = 10000L
-  def isLive: Boolean = sys.props.getOrElse("sun.java.command", "").contains("SparkSQLCLIDriver")
+  private def program: String = sys.props.getOrElse("sun.java.command", "")
+  def isLive: Boolean = program.contains("SparkSQLCLIDriver")
+  /** Whether the program runs each statement for its result, so that no other code makes a streaming query of it. */
+  def atOnce: Boolean = isLive || program.contains("HiveThriftServer2")
 }

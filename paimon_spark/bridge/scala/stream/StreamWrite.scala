@@ -1,5 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 import java.util.{HexFormat, UUID}
 
@@ -8,7 +9,6 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project}
@@ -42,10 +42,11 @@ object StreamOptions {
 }
 
 /** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, the output
-  * mode, and the newest snapshot of the table when the batch was begun. */
-case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, base: Option[Long] = None) {
-  def describe: Map[String, Any] =
-    Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++ base.map("base" -> _)
+  * mode, the watermark that Spark has logged for it, and the newest snapshot of the table when the batch was begun. */
+case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, watermark: Option[Long],
+    base: Option[Long] = None) {
+  def describe: Map[String, Any] = Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++
+    watermark.map("watermark" -> _) ++ base.map("base" -> _)
 }
 
 object StreamBatch {
@@ -59,8 +60,15 @@ object StreamBatch {
     val running = session.sharedState.activeStreamingQueries.get(UUID.fromString(query))
     val logged = new Path(new Path(running.resolvedCheckpointRoot, "offsets"), batch.toString)
     val in = logged.getFileSystem(session.sessionState.newHadoopConf()).open(logged)
-    val digest = try MessageDigest.getInstance("SHA-256").digest(in.readAllBytes()) finally in.close()
-    StreamBatch(query, batch, HexFormat.of().formatHex(digest), running.outputMode.toString.toLowerCase)
+    val bytes = try in.readAllBytes() finally in.close()
+    val digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes))
+    StreamBatch(query, batch, digest, running.outputMode.toString.toLowerCase, watermarkIn(bytes))
+  }
+
+  /** The watermark in the offsets of a batch: in their second line, and 0 without `withWatermark`. */
+  private def watermarkIn(offsets: Array[Byte]): Option[Long] = {
+    val metadata = new String(offsets, UTF_8).linesIterator.slice(1, 2).find(_.startsWith("{"))
+    metadata.map(Json.parse(_).path("batchWatermarkMs").asLong()).filter(_ > 0)
   }
 }
 
@@ -87,7 +95,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
       "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
     Json.optional(begun, "table").foreach(
-      insert(_, batch.copy(base = Some(begun.get("base").asLong())), child.execute()))
+      insert(_, batch.copy(base = Some(begun.get("base").asLong())), rows(batch, begun.get("few"))))
     Nil
   })
 
@@ -103,14 +111,21 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     }
   }
 
-  private def insert(described: JsonNode, batch: StreamBatch, rows: RDD[InternalRow]): Unit = {
+  /** The rows of the batch: themselves, if they are within the limits of `few`, or what computes them. */
+  private def rows(batch: StreamBatch, few: JsonNode): LogicalPlan = {
+    val most = FewRows.Limits(few.get("rows").asInt(), few.get("bytes").asInt())
+    FewRows.of(batch.query, child, most).getOrElse(
+      owner.internalCreateDataFrame(child.execute(), child.schema).queryExecution.analyzed)
+  }
+
+  private def insert(described: JsonNode, batch: StreamBatch, rows: LogicalPlan): Unit = {
     val columns = JvmFrames.schema(described.get("schema")).fieldNames
     val kind = PaimonStreamExec.Kinds.find(k => !columns.contains(k) && child.schema.fieldNames.contains(k))
       .filter(_ => !described.get("primary_keys").isEmpty)
     val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
       relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
     checkNames(columns ++ kind, columns)
-    val frame = filled(owner.internalCreateDataFrame(rows, child.schema).queryExecution.analyzed, target.output)
+    val frame = filled(rows, target.output)
     val statement: LogicalPlan =
       if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
       else AppendData.byName(target, frame, write.options)

@@ -23,6 +23,8 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def changeKinds: Seq[String] =
     if (onlyInserts) Nil else if (actions.exists(_.isInstanceOf[DeleteAction])) Seq("MERGE", "DELETE") else Seq("MERGE")
   override protected def onlyDeletes: Boolean = actions.forall(_.isInstanceOf[DeleteAction])
+  override protected def deletes: Boolean = actions.exists(_.isInstanceOf[DeleteAction])
+  override protected def updates: Seq[Seq[Assignment]] = actions.collect { case u: UpdateAction => u.assignments }
   override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
@@ -46,17 +48,23 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case _ => "DELETE"
   }
 
-  /** Whether every key column is assigned itself, or what it equals by ON. */
-  private def keepsKey(assignments: Seq[Assignment]): Boolean = {
-    val equal = ConjunctiveParts(on).collect {
-      case EqualTo(l, r) => Seq(l -> r, r -> l)
-      case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
-    }.flatten.map { case (l, r) => bare(l) -> bare(r) }
-    columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (key, value) =>
-      val given = bare(value)
-      given.semanticEquals(key) || equal.exists { case (l, r) => l.semanticEquals(key) && r.semanticEquals(given) }
-    }
+  /** What is equal by ON. */
+  private lazy val equal: Seq[(Expression, Expression)] = ConjunctiveParts(on).collect {
+    case EqualTo(l, r) => Seq(l -> r, r -> l)
+    case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
+  }.flatten.map { case (l, r) => bare(l) -> bare(r) }
+
+  private def isEqual(a: Attribute, value: Expression): Boolean = {
+    val given = bare(value)
+    given.semanticEquals(a) || equal.exists { case (l, r) => l.semanticEquals(a) && r.semanticEquals(given) }
   }
+
+  /** Whether every key column is assigned itself, or what it equals by ON. */
+  private def keepsKey(assignments: Seq[Assignment]): Boolean =
+    columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (a, v) => isEqual(a, v) }
+
+  override protected def keeps(a: Attribute, value: Expression): Boolean =
+    super.keeps(a, value) || (table.partitionKeys.exists(_.equalsIgnoreCase(a.name)) && isEqual(a, value))
 
   /** A value without the casts and checks that alignment puts around it. */
   private def bare(e: Expression): Expression = e match {

@@ -118,6 +118,15 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
   protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
+  /** The new values of each clause that updates rows. */
+  protected def updates: Seq[Seq[Assignment]] = Nil
+  protected def deletes: Boolean = onlyDeletes
+  /** Whether the statement has the same effect if it runs again. */
+  protected def repeatable: Boolean = false
+  private lazy val changed: Set[String] = updates.flatMap(u =>
+    columns.zip(Target.values(u)).collect { case (a, v) if !keeps(a, v) => a.name }).toSet
+  /** Whether a column has the assigned value already. */
+  protected def keeps(a: Attribute, value: Expression): Boolean = value.semanticEquals(a)
   /** Whether the statement does nothing but delete. */
   protected def onlyDeletes: Boolean = false
   /** The kinds of its changes of rows, by which the merge engine decides whether their files are rewritten. */
@@ -142,14 +151,17 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   /** Runs the statement. It runs again, and rewrites files, if merging would store another row than that of the
     * statement, or if another commit changed what it rewrote: whole key ranges, in which few of the changes concern its
-    * rows. */
-  def run(session: ClassicSession): Unit = run(session, RowStatement.Attempts)
+    * rows, or whole row ranges with some of their columns. */
+  def run(session: ClassicSession): Unit =
+    run(session, if (rewrites) RowStatement.Attempts else if (repeatable) table.evolution.fold(1)(_._1) else 1)
 
   private def run(session: ClassicSession, left: Int): Unit =
     try execute(session)
     catch {
       case e: PaimonException if !rewrites && PartialUpdates.refused(e) => rewriting.run(session)
-      case e: PaimonException if rewrites && e.code == "COMMIT_CONFLICT" && left > 1 => run(session, left - 1)
+      case e: PaimonException if e.code == "COMMIT_CONFLICT" && left > 1 =>
+        table.evolution.foreach { case (_, wait) => Thread.sleep(wait) }
+        run(session, left - 1)
     }
 
   protected def execute(session: ClassicSession): Unit
@@ -180,11 +192,16 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   /** The images of an update. A row of a bucketed table that may change its bucket is removed there and added here. */
   protected def updated(assignments: Seq[Assignment]): Seq[RowChange] = {
-    val values = Target.values(assignments)
+    val values = if (table.evolution.isEmpty) Target.values(assignments) else changedValues(assignments)
     val moves = !keyed && columns.zip(values).exists { case (a, v) => routes(a) && !v.semanticEquals(a) }
     if (moves) Seq(RowChange(values, RowChange.Insert, present = false), removed)
     else Seq(RowChange(values, RowChange.Update, present = true))
   }
+
+  /** The values of the columns that the statement changes in some row; the others are not read. */
+  private def changedValues(assignments: Seq[Assignment]): Seq[Expression] =
+    columns.zip(Target.values(assignments)).map { case (a, v) =>
+      if (changed(a.name)) v else Literal.create(null, a.dataType) }
 
   protected def inserted(assignments: Seq[Assignment]): Seq[RowChange] =
     Seq(RowChange(Target.values(assignments), RowChange.Insert, present = false))
@@ -230,7 +247,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
     Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "rewrites" -> rewrites,
-      "only_new" -> onlyInserts,
+      "only_new" -> onlyInserts, "columns" -> columns.map(_.name).filter(changed), "deletes" -> deletes,
       "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
       Seq(Dataset.ofRows(session, plan)), idempotent = false)
 }
@@ -279,6 +296,8 @@ class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option
   override protected def rewriting: RowStatement = new UpdateRows(target, assignments, condition, forced = true)
   override protected lazy val rewrites: Boolean = keyed && (forced || table.rewrites("UPDATE") ||
     table.partialUpdates.exists(_.ignoresNulls(columns, Target.values(assignments))))
+  override protected def updates: Seq[Seq[Assignment]] = Seq(assignments)
+  override protected def repeatable: Boolean = (condition ++ Target.values(assignments)).forall(_.deterministic)
   override def validate(): Unit = if (setsKey(assignments)) refuseKeyUpdate()
 
   override protected def description: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"

@@ -12,22 +12,20 @@ import org.apache.spark.sql.types._
 
 /** The rows of a query that are so few that the engine writes them itself, without a job of Python workers. */
 object SmallRows {
-  /** Maximum size of the rows in Spark's row format: they are sent to the engine as text. */
-  private val Bytes = 128L << 10
   /** Maximum size of the input of a query for so few rows. */
   private val Source = 1L << 20
 
   /** The result for a query that has to run first. */
   private val Unknown = Array.emptyByteArray
 
-  /** The rows as an Arrow stream, or null if there are more than `rows`, or there may be many to read for them. Rows of
-    * VALUES are known without a job. A query of narrow operators over little data takes a job without a shuffle: the
-    * answer is empty unless it may `run`. */
-  def packed(frame: Dataset[Row], rows: Int, run: Boolean): Array[Byte] = {
+  /** The rows as an Arrow stream, or null if there are more than `rows` or `bytes` in Spark's row format, as they are
+    * sent to the engine as text, or there may be many to read for them. Rows of VALUES are known without a job. A query
+    * of narrow operators over little data takes a job without a shuffle: the answer is empty unless it may `run`. */
+  def packed(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): Array[Byte] = {
     val execution = frame.queryExecution
     val (session, wanted) = (execution.sparkSession, execution.analyzed.output)
     def limited(found: Array[InternalRow], given: Seq[Attribute]): Array[Byte] =
-      if (found.length > rows) null else SQLConf.withExistingConf(session.sessionState.conf)(pack(found, given, wanted))
+      if (found.length > rows) null else SQLConf.withExistingConf(session.sessionState.conf)(pack(found, bytes, given, wanted))
     execution.optimizedPlan match {
       case local: LocalRelation => limited(local.data.iterator.take(rows + 1).toArray, local.output)
       case plan if !readsLittle(plan) => null
@@ -50,19 +48,19 @@ object SmallRows {
     case _ => false
   }
 
-  private def pack(rows: Array[InternalRow], given: Seq[Attribute], columns: Seq[Attribute]): Array[Byte] = {
+  private def pack(rows: Array[InternalRow], most: Int, given: Seq[Attribute], columns: Seq[Attribute]): Array[Byte] = {
     val schema = StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable, a.metadata)))
     val project = UnsafeProjection.create(given.map(_.dataType).toArray)
     val conf = SQLConf.get
     val batch = new OpenBatch(0, RowPacker(schema, conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes),
-      BatchLimits(Int.MaxValue, Bytes))
+      BatchLimits(Int.MaxValue, most))
     var size = 0L
     try {
       val fits = rows.forall { row =>
         val unsafe = project(row)
         size += unsafe.getSizeInBytes
-        if (size <= Bytes) batch.add(unsafe, unsafe.getSizeInBytes)
-        size <= Bytes
+        if (size <= most) batch.add(unsafe, unsafe.getSizeInBytes)
+        size <= most
       }
       if (fits) batch.packed() else null
     } finally batch.close()

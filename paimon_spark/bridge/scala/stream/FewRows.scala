@@ -1,0 +1,66 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.TaskContext
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
+import org.apache.spark.sql.execution.SparkPlan
+
+/** Micro-batches of so few rows that the driver collects them: the engine then writes them itself, without a shuffle and
+  * without Python workers. Spark does not know the size of a batch before it has run it. A task with too many rows ends
+  * at once, and the batch runs again as a large one; after that, the next ones of the query are not tried. */
+object FewRows {
+  private val MostPaused = 64
+  /** The most rows, and their size in Spark's row format. */
+  case class Limits(rows: Int, bytes: Int)
+
+  private case class Pause(length: Int, left: Int)
+  private val paused = new ConcurrentHashMap[String, Pause]()
+
+  /** The rows of a batch of a query, if they are within the limits. */
+  def of(query: String, child: SparkPlan, most: Limits): Option[LocalRelation] =
+    if (most.rows < 1 || pauses(query)) None
+    else {
+      val found = collected(child, most)
+      if (found.isDefined) paused.remove(query)
+      else {
+        val length = Option(paused.get(query)).fold(1)(p => math.min(2 * p.length, MostPaused))
+        paused.put(query, Pause(length, length))
+      }
+      found.map(LocalRelation(toAttributes(child.schema), _))
+    }
+
+  private def pauses(query: String): Boolean =
+    Option(paused.computeIfPresent(query, (_, p) => p.copy(left = p.left - 1))).exists(_.left >= 0)
+
+  private def collected(child: SparkPlan, most: Limits): Option[Seq[InternalRow]] = {
+    val types = child.schema.map(_.dataType).toArray
+    val tasks = child.execute()
+    val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, most))
+    if (parts.contains(null) || parts.map(_.length).sum > most.rows || parts.flatten.map(_.length.toLong).sum > most.bytes) None
+    else Some(parts.toSeq.flatMap(_.map { bytes =>
+      val row = new UnsafeRow(types.length)
+      row.pointTo(bytes, bytes.length)
+      row
+    }))
+  }
+
+  /** The rows of a task, or null if there are too many. */
+  private def few(rows: Iterator[InternalRow], types: Array[org.apache.spark.sql.types.DataType],
+      most: Limits): Array[Array[Byte]] = {
+    val project = UnsafeProjection.create(types)
+    val found = Array.newBuilder[Array[Byte]]
+    var (count, size) = (0, 0L)
+    def fits = count <= most.rows && size <= most.bytes
+    while (fits && rows.hasNext) {
+      val bytes = project(rows.next()).copy().getBytes  // without a copy, rows of fixed width share a buffer
+      count += 1
+      size += bytes.length
+      found += bytes
+    }
+    if (fits) found.result() else null
+  }
+}
