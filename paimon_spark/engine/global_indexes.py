@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.bin_packing import task_cost
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.commit.committer import Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask, GlobalIndexWork, RowSpan
 from paimon_spark.core.file_schemas import FileSchemas
@@ -299,7 +299,9 @@ def execute_create(plan: CreatePlan, runner: TaskRunner, progress: Progress | No
         FileStoreCommit(plan.table).abort(messages)
         clean_up_abandoned(table)
         raise
-    ids = _commit(plan.table, messages, _indexed(plan.tasks))
+    commit = FileStoreCommit(plan.table)
+    with commit.or_abort(messages):
+        ids = _ids(commit.commit_global_index(messages, _indexed(plan.tasks)))
     files = [f for m in messages for f in m.new_index_files]
     return CreateResult(
         snapshot_ids=ids,
@@ -320,12 +322,7 @@ def _indexed(tasks: Iterable[GlobalIndexTask]) -> frozenset[DataFileKey]:
     )
 
 
-def _commit(
-    table: Table, messages: Sequence[CommitMessage], indexed: frozenset[DataFileKey] | None = None
-) -> tuple[int, ...]:
-    commit = FileStoreCommit(table)
-    with commit.or_abort(messages):
-        committed = commit.commit(messages, indexed=indexed)
+def _ids(committed: CommitResult) -> tuple[int, ...]:
     return committed.snapshot_ids if isinstance(committed, Committed) else ()
 
 
@@ -358,4 +355,4 @@ def execute_drop(plan: DropPlan) -> tuple[int, ...]:
         )
         for key, entries in buckets.items()
     ]
-    return _commit(plan.table, messages) if messages else ()
+    return _ids(FileStoreCommit(plan.table).commit(messages))

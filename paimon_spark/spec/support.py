@@ -91,7 +91,8 @@ _TABLE = """
     bucket  bucket-function.type  bucket-key
     changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
     deletion-vectors.modifiable
-    disable-explicit-type-casting  global-index.column-update-action  dynamic-bucket.initial-buckets  force-lookup  index-file-in-data-file-dir
+    disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
+    index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
     fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key

@@ -92,7 +92,6 @@ class FileStoreCommit:
         whole_partitions: bool = False,
         rows_of: int | None = None,
         buckets_of: int | None = None,
-        indexed: Collection[DataFileKey] | None = None,
     ) -> CommitResult:
         """Publish the changes of writers and compactors: the writes first, then the compactions.
 
@@ -108,7 +107,6 @@ class FileStoreCommit:
                 their partitions after it.
             buckets_of: the snapshot whose rows the removed files hold; no rows may be written to their buckets after
                 it.
-            indexed: the data files whose values are in new global indexes; they must still be live.
 
         Raises:
             ConflictError: files that the messages replace are gone, or every attempt lost the race.
@@ -125,8 +123,6 @@ class FileStoreCommit:
                 plan = _of_whole_partitions(written)
             if buckets_of is not None:
                 plan = _on_buckets(plan, buckets_of)
-            if indexed is not None:
-                plan = _on_indexed_files(written, indexed)
             ids = (self._publish(plan, written.kind, metadata),)
             self._published |= _file_names(written)
         return self._and_compaction(ids, compacted, metadata, rows_of)
@@ -185,6 +181,20 @@ class FileStoreCommit:
         if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
             return EmptyCommit()
         return Committed((self._publish(plan, kind, metadata),))
+
+    def commit_global_index(self, messages: Iterable[CommitMessage], indexed: Collection[DataFileKey]) -> CommitResult:
+        """Publish the files of a global index.
+
+        Args:
+            messages: the index files.
+            indexed: the data files whose values they have, which must still be live.
+
+        Raises:
+            ConflictError: one of them is gone, another commit indexed the same rows, or every attempt lost the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
+        """
+        change = append_part(messages)
+        return self.commit_plan(_on_indexed_files(change, indexed), change.kind)
 
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of uncommitted messages.

@@ -97,7 +97,7 @@ def _check(reader: IndexReader, codes: list[Any], code: Any) -> None:
 
 def _codes(domain: KeyDomain, column: pa.Array) -> list[Any]:
     """Return the code of each value by the reading side alone: from its key."""
-    out = []
+    out: list[Any] = []
     for value in column:
         if not value.is_valid:
             out.append(None)
