@@ -14,14 +14,18 @@ import pyarrow as pa
 import pytest
 
 import paimon_spark
+from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.table import Table
 from paimon_spark.engine.global_indexes import (
     execute_create,
+    execute_drop,
     index_column,
     index_kind,
     plan_create,
+    plan_drop,
 )
 from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Operator, Predicate, StartsWith, evaluate
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.testing.tables import read_arrow
