@@ -429,8 +429,8 @@ def _describe_moved(
             )
         case IndexedFileGone(file_name=name):
             return (
-                f"The file '{name}' of {where}, whose rows were indexed, is gone: another commit compacted or overwrote "
-                "it.",
+                f"The file '{name}' of {where}, whose rows were indexed, is gone: another commit compacted or "
+                "overwrote it.",
                 again,
             )
         case RowsIndexed(index_type=kind, file_name=name):
