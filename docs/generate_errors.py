@@ -85,6 +85,15 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "The bucket of the warehouse does not exist at the given endpoint.",
         "Create the bucket, or correct the warehouse or the endpoint. Buckets are never created automatically.",
     ),
+    ErrorKind.PRIVILEGE_MISSING: (
+        "The warehouse has privileges, and the user of the catalog does not have the one that the statement requires.",
+        "Log in as another user, or let a user with the privilege ADMIN run the CALL in the message. See "
+        "[privileges](privileges.md).",
+    ),
+    ErrorKind.LOGIN_FAILED: (
+        "The warehouse has privileges, and the catalog options `user` and `password` are not those of a user.",
+        "Correct the options. Without them, the user is `anonymous`.",
+    ),
     ErrorKind.STORE_UNAVAILABLE: (
         "The object store does not respond, or reports failures, after several attempts.",
         "Check the endpoint and the network. Then run the statement again.",

@@ -12,6 +12,7 @@ The tree is grouped by what a caller would do about it::
     ├── UnsupportedError      a feature of the table or statement that is not implemented
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
+    ├── AccessDeniedError     the user lacks a privilege, or is not logged in: get it, or log in as another user
     ├── StoreError            the store rejects a request, is full or does not respond: fix that, then try again
     ├── StatementCancelledError  the statement was cancelled: run it again if needed
     ├── OutcomeUnknownError   it is unknown whether the commit succeeded: check before repeating it
@@ -82,6 +83,8 @@ class ErrorKind(StrEnum):
     VIEW_NOT_FOUND = "VIEW_NOT_FOUND"
     RUN_NOT_FOUND = "RUN_NOT_FOUND"
     UNDO_IMPOSSIBLE = "UNDO_IMPOSSIBLE"
+    PRIVILEGE_MISSING = "PRIVILEGE_MISSING"
+    LOGIN_FAILED = "LOGIN_FAILED"
 
 
 class PaimonError(Exception):
@@ -156,6 +159,12 @@ class ConflictError(PaimonError):
     """A concurrent commit changed what this commit relied on; nothing was written."""
 
     default_kind = ErrorKind.COMMIT_CONFLICT
+
+
+class AccessDeniedError(PaimonError):
+    """The warehouse has privileges, and the user lacks one, or is not logged in."""
+
+    default_kind = ErrorKind.PRIVILEGE_MISSING
 
 
 class StatementCancelledError(PaimonError):

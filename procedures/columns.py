@@ -15,6 +15,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.spec.defaults import is_null_default
 from paimon_spark.spec.evolution import UpdateColumnDefault, apply_changes
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
@@ -51,6 +52,8 @@ class AlterColumnDefaultValue:
 
     Rows that are stored do not change.
     """
+
+    requires = Privilege.ALTER_TABLE
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Default]:
         """Check the column and the value."""

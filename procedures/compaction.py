@@ -19,6 +19,7 @@ from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, STAT
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import (
+    ATTEMPTS,
     CompactionPlan,
     CompactionResult,
     GroupResult,
@@ -110,7 +111,8 @@ class Compact:
     In a primary key table, `full` leaves one sorted run per bucket, without superseded and deleted rows. In an append
     table, it leaves fewer, larger files. Buckets are committed in groups, and groups committed before a cancellation
     are kept. A group consists of whole partitions with 32 buckets, or more if these have up to 256 MB and 4096 files in
-    total. Earlier snapshots keep reading the old files until they expire. In a table that is already compact, no
+    total. A group whose files another commit replaces meanwhile is compacted again, at most five times, on the newest
+    snapshot. Earlier snapshots keep reading the old files until they expire. In a table that is already compact, no
     snapshot is created, and the status is `nothing to do`. A file that needs no merging moves to another level
     unchanged; if nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a
     requested one, the status names it after a colon.
@@ -181,7 +183,7 @@ class Compact:
         elif isinstance(work, PostponedPlan):
             done = execute_postponed(work, ctx.jobs, ctx.runner, progress)
         else:
-            done = execute_compaction(work, ctx.runner, progress)
+            done = execute_compaction(work, ctx.runner, progress, attempts=ATTEMPTS)
         return _report(table, done, plan.payload.notes)
 
 

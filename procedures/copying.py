@@ -17,6 +17,7 @@ from paimon_spark.engine.clone import ClonePlan, CloneResult, execute_clone, pla
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.where import parse_where
 
@@ -112,6 +113,8 @@ class Copy:
     and consumers are not copied. Tables with row tracking are refused, and tables with postponed buckets until they are
     compacted.
     """
+
+    requires = Privilege.SELECT
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the files."""
@@ -264,6 +267,8 @@ class Clone:
     it can be repeated. Databases of the target are created. Views are not copied.
     """
 
+    requires = Privilege.SELECT
+
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""
         kind = args.choice("clone_from", _SOURCES, _SOURCES[0])
@@ -312,6 +317,8 @@ class Clone:
 )
 class CopyFiles:
     """Copy tables into another warehouse, as `clone` does. Paimon deprecates this procedure in favour of `clone`."""
+
+    requires = Privilege.SELECT
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""

@@ -1,12 +1,12 @@
-"""Procedures that change rows by a join with a source: merge_into and data_evolution_merge_into."""
+"""Procedures that merge rows: with those of a source, and with those of other partitions of a chain table."""
 
 from __future__ import annotations
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.parameters import SUCCESS
+from paimon_spark.calls.parameters import SUCCESS, TABLE
 from paimon_spark.calls.plan import Plan
-from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, procedure
+from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.engine.column_merge import UPDATE_SET, plan_column_merge
 from paimon_spark.engine.merge_into import (
@@ -18,6 +18,14 @@ from paimon_spark.engine.merge_into import (
     execute_merge,
     plan_merge,
 )
+from paimon_spark.engine.redistribution.chain_compact import (
+    ChainCompactionPlan,
+    chain_compaction_actions,
+    execute_chain_compaction,
+    plan_chain_compaction,
+)
+from paimon_spark.errors import ArgumentError
+from paimon_spark.sqlparse.partitions import each_partition
 
 _SUCCESS = "Success"
 _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_condition")
@@ -252,3 +260,73 @@ def _actions(args: Arguments) -> tuple[MergeAction, ...]:
         if condition is not None or values is not None:
             found.append(MergeAction(clause, condition, values))
     return tuple(found)
+
+
+_EXISTS = "the snapshot branch has the partition"
+
+
+@procedure(
+    name="compact_chain_table",
+    summary="Merge a partition of a chain table into its snapshot branch.",
+    params=(
+        TABLE,
+        Param(
+            "partition",
+            ParamType.STRING,
+            "The partition: `,` is AND, as in `dt=2024-05-14,hh=1`. Without the group columns, that of each group.",
+            required=True,
+        ),
+        Param(
+            "overwrite",
+            ParamType.BOOLEAN,
+            "Replace the partition if the snapshot branch has it.",
+            default="false",
+        ),
+    ),
+    columns=(Column("result", "boolean", "whether the partition was written"),),
+    example="""CALL sys.compact_chain_table(table => 'default.T', partition => 'dt="20250811"', overwrite => true);""",
+)
+class CompactChainTable:
+    """Merge the newest earlier snapshot of a partition with the deltas since then, and write it to the snapshot branch.
+
+    Later reads of the partition, and of the partitions after it, then merge fewer files. The deltas stay. If the
+    snapshot branch has the partition already, nothing is changed unless `overwrite` is set; it is then merged again
+    from the snapshot before it, and its rows are replaced. A partition without deltas is never changed.
+
+    A new partition is an APPEND snapshot of the snapshot branch, a replaced one an OVERWRITE. The snapshots and files
+    of the report are those of the snapshot branch.
+    """
+
+    status = f"`{DONE}`, `{_EXISTS}`, or `{NOTHING_TO_DO}` if it has no deltas"
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[ChainCompactionPlan]:
+        """Find the partition and the files to merge."""
+        table = ctx.table(args.text("table"))
+        asked = each_partition(args.text("partition"), table.schema, zone=ctx.zone, parameter="partition")
+        if len(asked) != 1:
+            raise ArgumentError(
+                f"The argument 'partition' names {len(asked)} partitions.", hint="Call the procedure once for each."
+            )
+        plan = plan_chain_compaction(table, asked[0][1], overwrite=args.flag("overwrite"))
+        return Plan(tuple(chain_compaction_actions(plan)), plan)
+
+    def execute(self, ctx: CallContext, plan: Plan[ChainCompactionPlan]) -> Report:
+        """Write the merged rows."""
+        work = plan.payload
+        before = work.move.write.snapshot_id
+        done = execute_chain_compaction(work, ctx.jobs, ctx.runner)
+        if not work.merges:
+            status = _EXISTS if work.existing and not work.overwrite else NOTHING_TO_DO
+            return Report(result_rows=[(False,)], status=status, snapshot_before=before, snapshot_after=before)
+        return Report(
+            result_rows=[(True,)],
+            status=DONE,
+            snapshot_before=before,
+            snapshot_after=done.snapshot_ids[-1] if done.snapshot_ids else before,
+            files_in=len(work.files),
+            files_out=len(done.files),
+            bytes_in=sum(f.file_size for f in work.files.values()),
+            bytes_out=sum(f.file_size for f in done.files),
+            rows=sum(f.row_count for f in done.files),
+            changed_tables=(work.snapshots.identifier.base.full_name,),
+        )

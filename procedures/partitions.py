@@ -81,6 +81,10 @@ class ExpirePartitions:
     Earlier snapshots still have the partitions; their files are deleted when these snapshots expire. Partitions whose
     values are null or cannot be parsed as a time do not expire by `values-time`. A table with
     `partition.expiration-time` also expires partitions after commits.
+
+    A [chain table](../chain-tables.md) drops partitions of its snapshot branch with the deltas up to the next one, and
+    keeps the newest such segment that is older than the expiration time. `max_expires` counts these of each chain; the
+    snapshots of the report are those of the snapshot branch.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Expiry]:
@@ -88,14 +92,14 @@ class ExpirePartitions:
         given = {key: text for name, key in _OPTIONS.items() if (text := args.optional_text(name)) is not None}
         table = ctx.table(args.text("table"), {**args.table_options("options"), **given})
         plan = plan_partition_expiry(table, ctx.clock_millis(), at_most=args.integer("max_expires"))
-        return Plan(plan.actions, _Expiry(table.snapshots.latest_id(), plan))
+        return Plan(plan.actions, _Expiry(plan.last.table.snapshots.latest_id(), plan))
 
     def execute(self, ctx: CallContext, plan: Plan[_Expiry]) -> Report:
         """Drop the partitions."""
         work = plan.payload
         table = work.plan.table
         ids = execute_partition_expiry(work.plan)
-        dropped = [(table.partition_text(p).replace("/", ", "),) for p in work.plan.partitions] if ids else []
+        dropped = [(text.replace("/", ", "),) for text in work.plan.texts] if ids else []
         return Report(
             result_rows=dropped or [(_NONE,)],
             status=DONE if dropped else NOTHING_TO_DO,
@@ -187,9 +191,12 @@ class _MarkDone:
 class MarkPartitionDone:
     """Write a file `_SUCCESS` into the directory of each partition, for jobs that wait until a partition is complete.
 
-    The file has the times of its creation and of the last CALL, in milliseconds. It is no part of a snapshot. Of the
-    actions in `partition.mark-done-action`, only `success-file` is supported.
+    The file has the times of its creation and of the last CALL, in milliseconds. It is no part of a snapshot. A
+    partition that is given by the values of all partition columns may be empty, which the status says. Of the actions
+    in `partition.mark-done-action`, only `success-file` is supported.
     """
+
+    status = f"`{DONE}`, with the partitions that have no data"
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_MarkDone]:
         """Find the partitions."""
@@ -202,9 +209,10 @@ class MarkPartitionDone:
         work = plan.payload
         execute_mark_done(work.plan, ctx.clock_millis())
         latest = work.table.snapshots.latest_id()
+        empty = f": no data in {', '.join(work.plan.empty)}" if work.plan.empty else ""
         return Report(
             result_rows=[(True,)],
-            status=DONE,
+            status=DONE + empty,
             snapshot_before=latest,
             snapshot_after=latest,
             files_out=len(work.plan.paths),

@@ -27,6 +27,7 @@ from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, did_
 from paimon_spark.format.arrow_types import from_arrow
 from paimon_spark.spark.types import struct_to_spark, type_to_spark
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.types import STRING, ArrayType, DataField, not_null
 
 Json = dict[str, Any]
@@ -197,7 +198,7 @@ def _option_rows(table: Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _partition_rows(table: Table) -> Iterator[tuple[Any, ...]]:
-    if not table.schema.partition_keys:
+    if not table.schema.partition_keys or not table.allows(Privilege.SELECT):
         return
     name = table.identifier
     grouped: dict[bytes, list[Any]] = {}

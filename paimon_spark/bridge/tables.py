@@ -20,6 +20,7 @@ from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.engine.chain_read import asked_time, is_chain_read
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.row_level import marks_keyed_rows, rewrites_files
 from paimon_spark.errors import EngineError, OptionError, UnsupportedError
@@ -31,6 +32,7 @@ from paimon_spark.spec.identifier import Identifier, check_name
 from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.support import Scope, check_given
 
 BRANCH_OPTION = "branch"
@@ -61,6 +63,8 @@ class TableToken:
     path: str | None = None
     snapshot: int | None = None
     writes: bool = False
+    moment: int | None = None
+    """The epoch milliseconds at which all branches of a chain table are read."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> TableToken:
@@ -114,6 +118,7 @@ def load_token(
 
     Raises:
         OptionError: an option of the statement does not exist, or has no effect on it.
+        AccessDeniedError: the statement changes rows, and the user does not have the privilege INSERT.
     """
     writes, given = token.writes or use is Scope.WRITE, dict(options or {})
     identifier = token.identifier
@@ -123,8 +128,12 @@ def load_token(
         table = path_table(envelope, token.path, given, branch=identifier.branch, writes=writes)
     else:
         table = load_named(envelope, identifier, writes=writes)
+    if use is Scope.WRITE:
+        table.require(Privilege.INSERT)
     table = table.with_options(checked_options(table, given, use))
-    if token.snapshot is not None:
+    if token.moment is not None:
+        table = table.with_options({"scan.timestamp-millis": str(token.moment)})
+    elif token.snapshot is not None:
         table = pinned(table, token.snapshot)
     return table.at_schema(token.schema_id)
 
@@ -184,7 +193,7 @@ def newest_token(
         table = path_table(envelope, token.path, options or {}, branch=identifier.branch, writes=True)
     else:
         table = load_named(envelope, identifier, writes=True)
-    return {**{k: v for k, v in raw.items() if k != "snapshot"}, "schema_id": table.schema.id}
+    return {**{k: v for k, v in raw.items() if k not in ("snapshot", "moment")}, "schema_id": table.schema.id}
 
 
 def catalog_at(envelope: Envelope, path: str, options: Mapping[str, str]) -> Catalog:
@@ -237,6 +246,14 @@ def pinned(table: Table, snapshot_id: int) -> Table:
             if tag.snapshot.id == snapshot_id:
                 return table.with_options({"scan.tag-name": name})
     return table.with_options({"scan.snapshot-id": str(snapshot_id)})
+
+
+def chain_moment(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> int | None:
+    """Return the time that a statement reads the branches of a chain table at; the arguments are as below."""
+    if not is_chain_read(table):
+        return None
+    micros = travel.get("timestamp")
+    return asked_time(table, travel.get("version"), None if micros is None else micros // 1000, zone)
 
 
 def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tuple[Table, int | None]:

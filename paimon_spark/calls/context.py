@@ -11,6 +11,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
 from paimon_spark.spec.evolution import SchemaChange
 from paimon_spark.spec.identifier import Identifier, check_name, split_name
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.schema import TableSchema
 
 if TYPE_CHECKING:  # importing them would load the whole engine
@@ -79,7 +80,8 @@ class CallContext:
 
     `zone` is the time zone of timestamps in arguments; `table_options` returns the session options of a table;
     `help_rows` returns the rows of `CALL sys.help()`, for all procedures or one; `jobs` runs Spark jobs, None without
-    Spark; `control` names and cancels them; `user` is the user who runs the CALL.
+    Spark; `control` names and cancels them; `user` is the user who runs the CALL; `requires` is the privilege on each
+    table that the CALL loads.
     """
 
     catalog: TableSource
@@ -94,6 +96,7 @@ class CallContext:
     jobs: SparkJobs | None = None
     control: JobControl | None = None
     user: str = ""
+    requires: Privilege | None = None
 
     def identifier(self, text: str, parameter: str = "table") -> Identifier:
         """Return the table that an argument names: ``t``, ``db.t`` or ``catalog.db.t``, each with ``$branch_x``.
@@ -131,9 +134,13 @@ class CallContext:
 
         Raises:
             NotFoundError: there is no such table.
+            AccessDeniedError: the user does not have the privilege that the CALL requires.
         """
         dynamic = {**self.table_options(identifier), **(options or {})}
-        return self.catalog.load_table(identifier, dynamic).in_zone(self.zone)
+        table = self.catalog.load_table(identifier, dynamic).in_zone(self.zone)
+        if self.requires is not None:
+            table.require(self.requires)
+        return table
 
     def whole_database(self, text: str, parameter: str = "table") -> str | None:
         """Return the database of an argument ``db.*`` or ``catalog.db.*``; None if the argument names one table.

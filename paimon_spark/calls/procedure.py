@@ -12,6 +12,7 @@ from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.report import REPORT_COLUMNS, STATUS, Report
+from paimon_spark.spec.privileges import Privilege
 
 DRY_RUN = "dry_run"
 NAMESPACE = "sys"
@@ -97,6 +98,7 @@ class Procedure:
         reports: whether the report columns follow its own. `maintain` and `cancel` have none.
         read_only: whether it changes nothing. Such a procedure has neither `dry_run` nor report columns.
         status: the values of the report column `status`.
+        requires: the privilege that it requires on each table that it loads, in a warehouse with privileges.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Procedure:
     reports: bool = True
     read_only: bool = False
     status: str = STATUS
+    requires: Privilege = Privilege.INSERT
 
     @property
     def has_own_dry_run(self) -> bool:
@@ -181,7 +184,8 @@ def procedure(
 ) -> Callable[[ClassT], ClassT]:
     """Declare the decorated class as the procedure `name`; its docstring is the procedure's description.
 
-    Its attribute `status`, if there is one, describes the values of the report column `status`.
+    Its attribute `status`, if there is one, describes the values of the report column `status`; `requires` is the
+    privilege on its tables, by default INSERT, or SELECT if it is read-only.
     """
 
     def declare(cls: ClassT) -> ClassT:
@@ -197,6 +201,7 @@ def procedure(
             reports=reports and not read_only,
             read_only=read_only,
             status=getattr(cls, "status", STATUS),
+            requires=getattr(cls, "requires", Privilege.SELECT if read_only else Privilege.INSERT),
         )
         setattr(cls, _MARK, declaration)
         return cls

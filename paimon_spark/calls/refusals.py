@@ -23,27 +23,15 @@ _GLOBAL_INDEX = Refusal(
     "of the global indexes, only the types 'btree' and 'bitmap' are supported",
     "Search with Paimon. Filters on columns are faster with sys.create_global_index of these two types.",
 )
-_PRIVILEGES = Refusal(
-    "this engine does not check file-based privileges, so granting one would protect nothing",
-    "Restrict access with the permissions of the file system or object store.",
-)
 REFUSED: Mapping[str, Refusal] = {
     "alter_function": _FUNCTIONS,
     "alter_view_dialect": Refusal(
         "views are stored with Spark's query alone, and no other engine reads them",
         "Change the query with CREATE OR REPLACE VIEW.",
     ),
-    "compact_chain_table": Refusal(
-        "tables with 'chain-table.enabled' are not supported",
-        "Compact the table with Paimon.",
-    ),
     "create_function": _FUNCTIONS,
-    "create_privileged_user": _PRIVILEGES,
     "drop_function": _FUNCTIONS,
-    "drop_privileged_user": _PRIVILEGES,
     "full_text_search": _GLOBAL_INDEX,
-    "grant_privilege_to_user": _PRIVILEGES,
-    "init_file_based_privilege": _PRIVILEGES,
     "migrate_iceberg_table": Refusal(
         "Paimon 2.0 has no such procedure, and Iceberg tables are not read here",
         "Read the table with Iceberg's catalog and write it with CREATE TABLE … AS SELECT.",
@@ -61,7 +49,6 @@ REFUSED: Mapping[str, Refusal] = {
         "Every table below the warehouse directory is in the catalog. For missing files, call "
         "sys.remove_unexisting_files.",
     ),
-    "revoke_privilege_from_user": _PRIVILEGES,
     "vector_search": _GLOBAL_INDEX,
 }
 """The refused procedures by name, in lower case."""

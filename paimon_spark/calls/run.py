@@ -156,7 +156,7 @@ def _run(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bo
 
 
 def _run_listed(procedure: Procedure, args: Arguments, ctx: CallContext, *, explain: bool) -> CallResult:
-    started = ctx.clock_millis()
+    started, ctx = ctx.clock_millis(), replace(ctx, requires=procedure.requires)
     plan = procedure.body.plan(ctx, args)
     if explain or args.dry_run:
         return _result(plan_columns(), plan_rows(plan.actions))

@@ -58,7 +58,7 @@ class FileSystemCatalog:
     """
 
     warehouse: str
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     file_io: FileIO
     clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
     creates: bool = True

@@ -7,8 +7,11 @@ from pathlib import Path
 
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.catalog.privilege_tables import PrivilegeTables, password_hash
+from paimon_spark.catalog.privileged import PrivilegedCatalog
 from paimon_spark.errors import OptionError, UnsupportedError, did_you_mean
 from paimon_spark.fs.resolve import file_io_for
+from paimon_spark.spec.privileges import ANONYMOUS
 
 _KNOWN_METASTORES = ("filesystem", "hive", "jdbc", "rest")
 
@@ -44,7 +47,10 @@ def open_catalog(options: Mapping[str, str], *, creates: bool = True) -> Catalog
             "The catalog option 'warehouse' is missing.",
             hint="Set it to the directory of the tables: spark.sql.catalog.<name>.warehouse=/path/to/warehouse.",
         )
-    return FileSystemCatalog(absolute(warehouse), options, file_io_for(warehouse, options), creates=creates)
+    catalog = FileSystemCatalog(absolute(warehouse), options, file_io_for(warehouse, options), creates=creates)
+    user, password = options.get("user", ANONYMOUS), options.get("password", ANONYMOUS)
+    privileges = PrivilegeTables(catalog.warehouse, catalog.file_io, user, password_hash(password))
+    return PrivilegedCatalog(catalog, privileges)
 
 
 def absolute(location: str) -> str:

@@ -26,6 +26,7 @@ from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_write_token
+from paimon_spark.spec.privileges import Privilege, TableAccess
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.support import Scope, scope_of
@@ -66,6 +67,8 @@ class Table:
     """Time zone for casts between timestamps with and without time zone after a column type change."""
     manifest_cache: ManifestCache | None = field(default=None, compare=False, repr=False)
     """Cache of decoded manifests; None means the cache of the process."""
+    access: TableAccess | None = field(default=None, compare=False, repr=False)
+    """The access of the user, in a warehouse with privileges; None allows everything."""
 
     @classmethod
     def of(
@@ -210,8 +213,26 @@ class Table:
         text = region if isinstance(region, str) else str(timezone(zone.utcoffset(None) or timedelta()))
         return replace(self, zone=text.removeprefix("UTC") or "UTC")
 
+    def require(self, *choices: Privilege) -> None:
+        """Return if the user has one of the privileges on the table.
+
+        Raises:
+            AccessDeniedError: the user has none of them.
+        """
+        if self.access is not None:
+            self.access.require(*choices)
+
+    def allows(self, privilege: Privilege) -> bool:
+        """Return whether the user has a privilege on the table."""
+        return self.access is None or self.access.grants.has(privilege, self.access.table)
+
     def with_write_token(self) -> Table:
-        """Return the table with a new write token, which identifies the files of one job by their names."""
+        """Return the table with a new write token, which identifies the files of one job by their names.
+
+        Raises:
+            AccessDeniedError: the user may not write to the table.
+        """
+        self.require(Privilege.INSERT)
         return replace(self, write_token=new_write_token())
 
     def to_config(self) -> str:

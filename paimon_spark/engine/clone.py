@@ -27,6 +27,7 @@ from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta, IndexManifestEntry, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -124,11 +125,14 @@ def plan_clone(
         ArgumentError: source and target are the same table.
         UnsupportedError: the tables track row ids, which a copy cannot keep, the source needs a branch, or rows of
             it have no bucket yet.
+        AccessDeniedError: the user may not read the source, or not write to the copy.
         UsageError: the copy exists, and its schemas, its buckets or its rules of merging differ.
     """
+    source.require(Privilege.SELECT)
     _check_source(source, target)
     check_writable(source.effective_schema)
     if exists:
+        target.require(Privilege.INSERT)
         _check_meaning(source, target)
     store, latest = ManifestStore(source), source.snapshots.latest()
     live = [] if only_schemas else live_in_partitions(store, latest, None)
@@ -319,6 +323,7 @@ def execute_clone(plan: ClonePlan, target: Table, runner: TaskRunner, parallelis
     """
     if not plan.messages:
         return CloneResult()
+    target.require(Privilege.INSERT)
     paths = [c.new_path for c in plan.copies]
     try:
         _copy_files(plan, target, runner, parallelism)

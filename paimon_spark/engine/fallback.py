@@ -1,37 +1,26 @@
-"""Reads over two branches: `scan.fallback-branch` and `scan.primary-branch` (docs/spec/semantics.md, Y8).
+"""Reads over several branches: fallback and primary branches, and chain tables (docs/spec/semantics.md, Y8, Y9).
 
-A partition is read from the preferred branch if that has files of it, otherwise from the other branch. Writes and
-row-level changes concern only the branch of the statement.
+With `scan.fallback-branch` or `scan.primary-branch`, a partition is read from the preferred branch if that has files of
+it, otherwise from the other branch. Writes and row-level changes concern only the branch of the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_spark.core.metadata.branches import on_branch
-from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.time_travel import resolve_snapshot
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows
-from paimon_spark.core.scan.scan import live_entries
-from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.core.scan.chain_splits import BranchState
+from paimon_spark.core.table import Table
+from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, without_partitions
+from paimon_spark.engine.chain_read import is_chain_read, plan_chain_reads
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, plan_select, read_batches
-from paimon_spark.errors import OptionError, UsageError
+from paimon_spark.errors import OptionError
 from paimon_spark.spec.predicate import Predicate
-from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.support import Scope, scope_of
-from paimon_spark.spec.types import DataType, not_null
-
-FALLBACK = "scan.fallback-branch"
-PRIMARY = "scan.primary-branch"
-OTHER_BRANCH = (FALLBACK, PRIMARY)
-"""Options that name another branch to read from."""
-_OWN_OPTIONS = (*TRAVEL_OPTIONS, "scan.mode", *OTHER_BRANCH)
-"""Options that do not apply to the other branch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +43,7 @@ def plan_reads(
     timestamp_millis: int | None = None,
     how: ReadOptions = DEFAULT_READ,
 ) -> tuple[SelectPlan, ...]:
-    """Plan a query: one plan, or two if an option names another branch to read partitions from.
+    """Plan a query: one plan, or several if options name other branches to read partitions from.
 
     The arguments are those of `plan_select`. The first plan is that of the table's own branch. Changes are read of that
     branch only.
@@ -64,27 +53,32 @@ def plan_reads(
         NotFoundError: there is no such branch.
         UsageError: the branches have different columns.
     """
-    pair = _pair(table)
-    own = plan_select(
-        table,
+    query = Query(
         columns=columns,
         predicate=predicate,
-        limit=limit if pair is None or pair.own_first else None,
+        limit=limit,
         version=version,
         timestamp_millis=timestamp_millis,
         how=how,
     )
-    if pair is None or own.changes:
+    if is_chain_read(table):
+        return plan_chain_reads(table, query)
+    pair = _pair(table)
+    return (query.plan(table, limit),) if pair is None else _plan_pair(pair, query)
+
+
+def _plan_pair(pair: _Pair, query: Query) -> tuple[SelectPlan, ...]:
+    own = query.plan(pair.own, query.limit if pair.own_first else None)
+    if own.changes:
         return (own,)
-    snapshot, _ = resolve_snapshot(table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone)
-    travels = version is not None or timestamp_millis is not None or _travels(table)
-    reader, seen = _other_side(pair.other, snapshot if travels else None)
+    snapshot = query.snapshot(pair.own)
+    reader, seen = _other_side(pair.other, snapshot if query.travels(pair.own) else None)
     if seen is None:
         return (own,)
-    other = plan_select(reader, columns=own.columns, predicate=predicate, how=how)
+    other = plan_select(reader, columns=own.columns, predicate=query.predicate, how=query.how)
     if pair.own_first:
-        return own, _without(other, _partitions(pair.own, snapshot))
-    return _without(own, _partitions(pair.other, seen)), other
+        return own, without_partitions(other, BranchState(pair.own, snapshot).partitions())
+    return without_partitions(own, BranchState(pair.other, seen).partitions()), other
 
 
 def read_plans(plans: Sequence[SelectPlan], limit: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -102,8 +96,8 @@ def total_rows(plans: Sequence[SelectPlan]) -> int | None:
 
 
 def reads_other_branch(table: Table) -> bool:
-    """Return whether an option of the table names another branch to read from."""
-    return bool(table.options.scan_fallback_branch or table.options.scan_primary_branch)
+    """Return whether options of the table name other branches to read from."""
+    return is_chain_read(table) or bool(table.options.scan_fallback_branch or table.options.scan_primary_branch)
 
 
 def _pair(table: Table) -> _Pair | None:
@@ -119,33 +113,7 @@ def _pair(table: Table) -> _Pair | None:
     name = fallback or primary
     if name == table.branch:
         return None
-    other = on_branch(table, name)
-    _check_columns(table.schema, other.schema, table, name)
-    given = {k: v for k, v in table.options.values.items() if k not in _OWN_OPTIONS and _is_scan_option(k)}
-    return _Pair(table, other.with_options(given) if given else other, bool(fallback))
-
-
-def _is_scan_option(key: str) -> bool:
-    return scope_of(key) is Scope.READ
-
-
-def _check_columns(one: TableSchema, other: TableSchema, table: Table, name: str) -> None:
-    if _shape(one) != _shape(other) or one.partition_keys != other.partition_keys:
-        raise UsageError(
-            f"The branches '{table.branch}' and '{name}' of table {table.identifier.base.full_name} cannot be read "
-            "together: their columns differ.",
-            hint="Give both branches the same columns and partition columns with ALTER TABLE.",
-        )
-
-
-def _shape(schema: TableSchema) -> list[tuple[str, DataType]]:
-    """Return names and types of the columns, without nullability: keys are NOT NULL in one branch only."""
-    return [(f.name, not_null(f.type)) for f in schema.fields]
-
-
-def _travels(table: Table) -> bool:
-    values = table.options.values
-    return any((values.get(k) or "").strip() for k in (*TRAVEL_OPTIONS, "scan.mode"))
+    return _Pair(table, other_branch(table, name), bool(fallback))
 
 
 def _other_side(other: Table, snapshot: Snapshot | None) -> tuple[Table, Snapshot | None]:
@@ -154,22 +122,3 @@ def _other_side(other: Table, snapshot: Snapshot | None) -> tuple[Table, Snapsho
         return other, other.snapshots.latest()
     seen = other.snapshots.at_or_before(snapshot.time_millis)
     return (other, None) if seen is None else (other.with_options({"scan.snapshot-id": str(seen.id)}), seen)
-
-
-def _partitions(table: Table, snapshot: Snapshot | None) -> frozenset[bytes]:
-    """Return the partitions with files in a snapshot."""
-    if snapshot is None:
-        return frozenset()
-    store = ManifestStore(table)
-    return frozenset(e.partition for e in live_entries(store, store.data_manifests(snapshot)))
-
-
-def _without(plan: SelectPlan, partitions: frozenset[bytes]) -> SelectPlan:
-    """Return a plan without the splits of some partitions."""
-    splits = tuple(s for s in plan.splits if s.partition not in partitions)
-    if len(splits) == len(plan.splits):
-        return plan
-    counts = [s.row_count for s in splits]
-    known = [c for c in counts if c is not None]
-    rows = sum(known) if plan.row_count is not None and len(known) == len(counts) else None
-    return replace(plan, splits=splits, row_count=rows)

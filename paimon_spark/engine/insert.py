@@ -43,6 +43,7 @@ from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.privileges import Privilege
 
 _CHANGES = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
 """In a table without a primary key, these may only write deletion vectors or replace files, within their buckets."""
@@ -109,7 +110,9 @@ def plan_write(
     Raises:
         UsageError: the table does not accept new rows in its current state.
         UnsupportedError: the table has a feature that is not supported for writes.
+        AccessDeniedError: the user does not have the privilege INSERT.
     """
+    table.require(Privilege.INSERT)
     check_writable(table.effective_schema)
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
     info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)

@@ -32,6 +32,7 @@ from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind, FileSource, Operation
 from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta, ManifestEntry
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
@@ -271,6 +272,7 @@ def execute_migrate(
     plan = replace(plan, files=tuple((partition, f) for partition, f in plan.files if rows[f.path]))
     if not plan.files:
         return MigrateResult()
+    target.require(Privilege.INSERT)
     paths = [f.new_path for _, f in plan.files]
     try:
         _adopt(plan, target, runner, parallelism)

@@ -29,6 +29,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
+from paimon_spark.spec.privileges import Privilege
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,11 @@ def plan_select(
         version: snapshot id or tag to travel to.
         timestamp_millis: time to travel to.
         how: the mode of the read.
+
+    Raises:
+        AccessDeniedError: the user does not have the privilege SELECT.
     """
+    table.require(Privilege.SELECT)
     start = scan_start(table.options) if version is None and timestamp_millis is None else None
     if start is not None and start.reads_changes:
         found = _changes(table, start, predicate or TRUE, columns, how)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from paimon_spark.core.table import Table
+from paimon_spark.fs.guarded import unguarded
 from paimon_spark.fs.s3 import S3FileIO, split
 from paimon_spark.spark.jvm_frames import jvm_frames
 
@@ -27,7 +28,7 @@ class NativeAccess:
 
 def native_access(table: Table) -> NativeAccess:
     """Return the access of Spark's own scans to the files of a table, or the reason why workers read all of them."""
-    store = table.file_io
+    store = unguarded(table.file_io)
     if not isinstance(store, S3FileIO):
         return NativeAccess()
     bucket = split(table.path)[0]

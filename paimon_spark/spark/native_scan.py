@@ -110,5 +110,5 @@ def superseded_rows_key(table: Table, split: Split) -> str:
     order = merge_order(table) if table.is_primary_key_table and not split.raw else None
     rules = None if order is None else (order.key, order.sequence, order.descending, order.function.__name__)
     files = [f.file_name for f in split.files]
-    text = repr((table.path, split.partition, split.bucket, files, split.vectors, split.raw, rules))
+    text = repr((table.path, split.partition, split.bucket, files, split.vectors, split.raw, split.chained, rules))
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

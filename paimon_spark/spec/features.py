@@ -132,7 +132,6 @@ def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppor
 
 
 _FLAGS = (
-    ("chain-table.enabled", Use.READ, "its rows are spread over several branches"),
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
     ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
@@ -155,8 +154,6 @@ def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 
 
 _SETTINGS = (
-    ("scan.fallback-snapshot-branch", Use.READ, "part of its rows is in another branch"),
-    ("scan.fallback-delta-branch", Use.READ, "part of its rows is in another branch"),
     ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "later commits of others are not checked"),
     ("upsert-key", Use.WRITE, "an insert would have to replace rows"),
     ("data-file.external-paths", Use.WRITE, "new files would have to be written to other locations"),

@@ -30,7 +30,7 @@ _READ = """
     bitmap-index.fallback-scan-max-size  btree-index.fallback-scan-max-size  global-index.enabled
     deletion-vectors.merge-on-read  file-index.read.enabled  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
-    blob-as-descriptor  blob.split-by-file-size
+    blob-as-descriptor  blob.split-by-file-size  chain-table.split.key-range-enabled
     postpone.merge-on-read  read.local-max-bytes  scan.bucket  scan.creation-time-millis  scan.fallback-branch
     scan.file-creation-time-millis  scan.mode  scan.primary-branch  scan.snapshot-id  scan.tag-name  scan.timestamp
     scan.timestamp-millis  scan.version  scan.watermark
@@ -91,7 +91,7 @@ _CALL = """
 """
 _TABLE = """
     blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
-    bucket  bucket-function.type  bucket-key
+    bucket  bucket-function.type  bucket-key  chain-table.chain-partition-keys  chain-table.enabled
     changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
     deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
@@ -102,9 +102,10 @@ _TABLE = """
     fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field
     fields.<col[,col]>.sequence-group  fields.default-aggregate-function  partial-update.remove-record-on-delete
     partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
+    scan.fallback-delta-branch  scan.fallback-snapshot-branch
     table-read.sequence-number.enabled  type  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
 """
-_CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  warehouse"
+_CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  password  user  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
 
 PATTERN_KEYS = {
@@ -128,12 +129,12 @@ _USERS = {
     Scope.CALL: "procedures",
 }
 _REFUSED = """
-    blob-descriptor-field  blob-view-field  chain-table.enabled  clustering.incremental
+    blob-descriptor-field  blob-view-field  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
-    query-auth.enabled  scan.fallback-delta-branch  scan.fallback-snapshot-branch  sequence.snapshot-ordering
+    query-auth.enabled  sequence.snapshot-ordering
     snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key  vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """

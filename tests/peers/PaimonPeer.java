@@ -85,6 +85,10 @@ public class PaimonPeer {
         catalog = CatalogFactory.createCatalog(CatalogContext.create(options));
     }
 
+    PaimonPeer(Catalog catalog) {
+        this.catalog = catalog;
+    }
+
     public static void main(String[] args) throws Exception {
         run(new PaimonPeer(args[0]));
     }

@@ -123,7 +123,18 @@ ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(
         ("config", "diff", "doctor", "help", "history", "running", "trash", "verify", "why"), "changes nothing"
     ),
+    **dict.fromkeys(
+        (
+            "init_file_based_privilege",
+            "create_privileged_user",
+            "drop_privileged_user",
+            "grant_privilege_to_user",
+            "revoke_privilege_from_user",
+        ),
+        "writes no file of a table: tests/unit/catalog/test_privileges.py",
+    ),
     "cancel": "ends another CALL: tests/spark/test_cancel.py",
+    "compact_chain_table": "needs a chain table: tests/unit/engine/test_chain_tables.py",
     "maintain": "calls others: tests/unit/engine/test_health_of_histories.py",
     "alter_column_default_value": "writes a schema and no file of the table's data",
     "data_evolution_merge_into": "needs Spark: tests/spark/test_data_evolution.py",

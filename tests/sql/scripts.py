@@ -17,6 +17,7 @@ MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?(?!')"), "<time>"),
     (re.compile(r"\(\d+ bytes\)"), "(<bytes>)"),
     (re.compile(r"(file:)?/[^\s,'\"\]]*/(?=[^/\s]*\.db/)"), "<warehouse>/"),
+    (re.compile(r"^/[^\s]*/(?=(user|privilege)\.sys$)"), "<warehouse>/"),
     (re.compile(r"^/[^\s]*/warehouse\d*$"), "<warehouse>"),
 )
 #: Columns whose values differ from run to run.

@@ -35,7 +35,7 @@ BEFORE = {
 @pytest.mark.parametrize("name", [s for s in SCRIPTS if s not in ELSEWHERE])
 def test_script_answers_as_before(spark_app: SparkSession, tmp_path: Path, name: str) -> None:
     session = spark_app.newSession()
-    for key, value in {**VARIABLES, "copies": str(tmp_path)}.items():
+    for key, value in {**VARIABLES, "copies": str(tmp_path), "guarded": str(tmp_path / "guarded")}.items():
         session.conf.set(key, value)
     for statement in BEFORE.get(name, ()):
         session.sql(statement)

@@ -13,6 +13,7 @@ from paimon_spark.engine.analyze import commit_statistics, plan_analyze
 from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.errors import PaimonError
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.table_statistics import ColumnStatistics, statistics_text, statistics_value
 from paimon_spark.spec.types import DataField
 
@@ -56,6 +57,7 @@ def scan_statistics(request: Request) -> Json:
     """Return the stored statistics of the columns of a read; none if the file is unreadable, as they are optional."""
     args = request.args
     table = load_token(request.envelope, TableToken.of(args["table"]), args["options"])
+    table.require(Privilege.SELECT)
     snapshot = None if args["snapshot"] is None else table.snapshots.find(args["snapshot"])
     try:
         found = statistics_of(table, snapshot)

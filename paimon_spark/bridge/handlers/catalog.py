@@ -13,6 +13,7 @@ from paimon_spark.bridge.system_tables import SYSTEM_DATABASE, describe_global, 
 from paimon_spark.bridge.tables import (
     TableToken,
     catalog_of,
+    chain_moment,
     checked_options,
     described,
     load_named,
@@ -123,10 +124,13 @@ def load_table(request: Request) -> Json:
         refuse_uses(args, identifier)
         return described_view(view)
     given = checked_options(loaded, options, Scope.READ)
-    table, snapshot = time_travelled(loaded.with_options(given), args["travel"], request.envelope.zone)
+    chosen, zone = loaded.with_options(given), request.envelope.zone
+    table, snapshot = time_travelled(chosen, args["travel"], zone)
     if identifier.system_table is not None:
         return describe_system(table, identifier, snapshot)
-    token = TableToken(identifier.database, identifier.object_name, table.schema.id, snapshot=snapshot, writes=writes)
+    moment = chain_moment(chosen, args["travel"], zone)
+    names = identifier.database, identifier.object_name
+    token = TableToken(*names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment)
     return described(request.envelope, table, token)
 
 
@@ -158,9 +162,10 @@ def load_path(request: Request) -> Json:
     named, options = split_branch(Identifier("path", "table"), args["options"])
     found = path_table(request.envelope, args["path"], options, branch=named.branch)
     given = checked_options(found, options, Scope.STREAM)  # the query may be a stream
-    table, snapshot = time_travelled(found.with_options(given), {}, request.envelope.zone)
-    identifier = table.identifier
-    token = TableToken(identifier.database, identifier.object_name, table.schema.id, args["path"], snapshot)
+    chosen, zone = found.with_options(given), request.envelope.zone
+    table, snapshot = time_travelled(chosen, {}, zone)
+    names, moment = (table.identifier.database, table.identifier.object_name), chain_moment(chosen, {}, zone)
+    token = TableToken(*names, table.schema.id, args["path"], snapshot, moment=moment)
     return described(request.envelope, table, token)
 
 

@@ -12,6 +12,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.system.render import sql_text
 from paimon_spark.errors import NotFoundError, PaimonError, UsageError
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.privileges import Privilege
 
 Json = dict[str, Any]
 
@@ -42,6 +43,7 @@ def max_partition(request: Request) -> Json:
         UsageError: the table has no partition columns, or no partition with a value and files.
     """
     table = load_named(request.envelope, Identifier(request.args["database"], request.args["name"]))
+    table.require(Privilege.SELECT)
     fields = table.schema.partition_fields
     if not fields:
         raise UsageError(f"Table {table.name} is not partitioned.", hint="max_pt takes a partitioned table.")

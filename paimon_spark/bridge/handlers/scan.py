@@ -23,7 +23,8 @@ from paimon_spark.core.scan.top import RowOrder
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, aggregated
-from paimon_spark.engine.fallback import OTHER_BRANCH, plan_reads, total_rows
+from paimon_spark.engine.branch_reads import OTHER_BRANCH
+from paimon_spark.engine.fallback import plan_reads, total_rows
 from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
@@ -55,8 +56,8 @@ class PlannedScan:
 
     @property
     def snapshot_id(self) -> int | None:
-        """Return the snapshot of the table's own branch, if reading it by its id gives the same rows."""
-        return self.plans[0].snapshot_id if self.plans[0].pinned else None
+        """Return the snapshot that is read, if reading it by its id gives the same rows: not with other branches."""
+        return self.plans[0].snapshot_id if self.plans[0].pinned and len(self.plans) == 1 else None
 
     @property
     def files(self) -> int:

@@ -32,6 +32,7 @@ from paimon_spark.spark.values import value_from_jvm, value_to_jvm
 from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, exactly, or_
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.schema_merge import MergeRules, merging_changes
 from paimon_spark.spec.support import Scope
@@ -163,6 +164,7 @@ def _remove(request: Request, table: Table, partitions: Predicate | None, operat
 def list_partitions(request: Request) -> Json:
     """Return the values of all partitions with data whose given columns have the given values."""
     table = load_token(request.envelope, TableToken.of(request.args["table"]))
+    table.require(Privilege.SELECT)
     fields = {k: table.schema.field(k) for k in request.args["fixed"]}
     fixed = {k: value_from_jvm(v, fields[k].type) for k, v in request.args["fixed"].items()}
     condition = and_(TRUE, *(in_partition(fields[k], v) for k, v in fixed.items()))

@@ -7,7 +7,7 @@ from paimon_spark.calls.registry import installed_registry
 from paimon_spark.cli.actions.arguments import spelled
 from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, NEED_YES, Action, Option, Target
 
-_TABLE = "table"
+_TABLE, _DATABASE = "table", "database"
 LEFT_OUT = frozenset({"help", "running", "cancel"})
 """Procedures without an action: CALLs are listed and cancelled within their own application."""
 
@@ -21,8 +21,11 @@ def derived_actions() -> dict[str, Action]:
 def derived(procedure: Procedure) -> Action:
     """Return a procedure as an action."""
     table = next((p for p in procedure.params if p.name == _TABLE), None)
-    options = tuple(_option(p) for p in procedure.params if p is not table and p.type is not ParamType.MAP)
+    apart = table is not None and any(p.name == _DATABASE for p in procedure.params)
+    named = (_TABLE, _DATABASE) if apart else (_TABLE,)
+    options = tuple(_option(p) for p in procedure.params if p.name not in named and p.type is not ParamType.MAP)
     target = Target.NONE if table is None else Target.TABLE if table.required else Target.OPTIONAL
+    target = Target.NAMES if apart else target
     return Action(
         procedure.name,
         procedure.name,

@@ -380,6 +380,7 @@ ACTIONS: Mapping[str, Action] = {a.name: replace(a, family=_FAMILY_OF.get(a.name
 
 DESTROYS: Mapping[str, str] = {
     "copy": _TARGETS,
+    "drop_privileged_user": "a user and the user's privileges",
     "empty_trash": "what the trash has of old or named runs",
     "maintain": "old snapshots and tags, and what the trash has of old runs",
     "migrate_file": _SOURCES,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from paimon_spark.core.commit.chain_guard import ChainGuard
 from paimon_spark.core.commit.change_set import Change, append_part, compact_part, overwrite_part, promote_to_top
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
 from paimon_spark.core.commit.conflict_check import (
@@ -32,9 +33,10 @@ from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, OutcomeUnknownError, PaimonError
-from paimon_spark.spec.kinds import BucketMode, CommitKind
+from paimon_spark.spec.kinds import BucketMode, CommitKind, Operation
 from paimon_spark.spec.manifest import DataFileKey
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 
 BATCH_COMMIT = CommitMetadata()
@@ -77,7 +79,8 @@ class FileStoreCommit:
     _published: set[str] = field(default_factory=set, repr=False)
 
     def __post_init__(self) -> None:
-        """Generate a user unless one is given."""
+        """Check that the user of the catalog may write; generate a commit user unless one is given."""
+        self.table.require(Privilege.INSERT)
         if self.commit_user is None:
             prefix = self.table.options.commit_user_prefix
             self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
@@ -184,8 +187,11 @@ class FileStoreCommit:
         ids: tuple[int, ...] = ()
         store = ManifestStore(self.table)
         if not ignore_empty or not plan(store, self.table.snapshots.latest()).is_empty:
-            ids = (self._publish(plan, CommitKind.OVERWRITE, metadata),)
+            guard = ChainGuard.of(self.table)
+            planner = plan if guard is None else guard.planner(plan)
+            ids = (self._publish(planner, CommitKind.OVERWRITE, metadata),)
             self._published |= _file_names(overwrite_part(items, (), ()))
+            self._drop_outdated(guard)
         return self._and_compaction(ids, compact_part(items), metadata)
 
     @translate_io_errors()
@@ -203,7 +209,10 @@ class FileStoreCommit:
         """
         if plan(ManifestStore(self.table), self.table.snapshots.latest()).is_empty:
             return EmptyCommit()
-        return Committed((self._publish(plan, kind, metadata),))
+        guard = ChainGuard.of(self.table) if kind is CommitKind.OVERWRITE else None
+        found = Committed((self._publish(plan if guard is None else guard.planner(plan), kind, metadata),))
+        self._drop_outdated(guard)
+        return found
 
     def commit_global_index(self, messages: Iterable[CommitMessage], indexed: Collection[DataFileKey]) -> CommitResult:
         """Publish the files of a global index.
@@ -269,6 +278,15 @@ class FileStoreCommit:
                 plan = _on_row_ranges(plan)
             ids = (*ids, self._publish(plan, compacted.kind, metadata))
         return Committed(ids) if ids else EmptyCommit()
+
+    def _drop_outdated(self, guard: ChainGuard | None) -> None:
+        """Drop the partitions of another branch that the published overwrite made out of date."""
+        following = None if guard is None else guard.after()
+        if following is None:
+            return
+        table, plan = following
+        metadata = CommitMetadata(operation=Operation.TRUNCATE)
+        FileStoreCommit(table, clock=self.clock, sleep=self.sleep).commit_plan(plan, CommitKind.OVERWRITE, metadata)
 
     def _publish(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata) -> int:
         """Publish one snapshot; return its id."""

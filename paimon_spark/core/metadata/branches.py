@@ -14,6 +14,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import AlreadyExistsError, ErrorKind, NotFoundError, suggestion
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Securable
 
 BRANCH_OPTIONS = (
     "scan.fallback-branch",
@@ -36,8 +37,10 @@ def on_branch(table: Table, name: str) -> Table:
     if schema is None:
         raise no_such_branch(table, name)
     branch = None if name == MAIN_BRANCH else name
-    found = Table.of(replace(table.identifier, branch=branch), table.path, schema, table.file_io)
-    return replace(found, zone=table.zone, manifest_cache=table.manifest_cache)
+    identifier = replace(table.identifier, branch=branch)
+    found = Table.of(identifier, table.path, schema, table.file_io)
+    access = None if table.access is None else replace(table.access, table=Securable.of(identifier))
+    return replace(found, zone=table.zone, manifest_cache=table.manifest_cache, access=access)
 
 
 def branch_schemas(table: Table, name: str) -> SchemaStore:

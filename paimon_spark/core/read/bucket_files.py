@@ -19,14 +19,22 @@ from paimon_spark.core.metadata.row_ranges import RowRange, evolves
 from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
-from paimon_spark.core.read.deleted_rows import DeletedPositions, DeletedRows, without_deleted
+from paimon_spark.core.read.deleted_rows import (
+    DeletedPositions,
+    DeletedRows,
+    as_retracts,
+    deleted_rows,
+    without_deleted,
+)
 from paimon_spark.core.read.projection import ColumnPlan, plan_columns
 from paimon_spark.core.scan.file_indexes import FileIndexes
+from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.base import FileReader
 from paimon_spark.format.registry import bytes_to_read, open_reader
 from paimon_spark.format.schema_conform import empty_columns
+from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
@@ -53,6 +61,7 @@ class BucketFiles:
         bucket: the bucket.
         deleted_rows: the rows of each file that are left out.
         keep: returns the rows to keep of each chunk; all by default.
+        retracts_deleted: whether deleted rows are retracts wherever kinds are read, and not left out.
     """
 
     def __init__(
@@ -62,15 +71,24 @@ class BucketFiles:
         bucket: int,
         deleted_rows: DeletedRows = lambda _: None,
         keep: Callable[[pa.Table], pa.Table] | None = None,
+        *,
+        retracts_deleted: bool = False,
     ) -> None:
         self.table = table
         self.partition = partition
         self.bucket = bucket
         self.deleted_rows = deleted_rows
         self._keep = keep
+        self._retracts_deleted = retracts_deleted
         self._paths = table.paths
         self._schemas = FileSchemas(table)
         self._indexes = FileIndexes(table)
+
+    @classmethod
+    def of(cls, table: Table, split: Split) -> BucketFiles:
+        """Return the files of the bucket of a split, with the deleted rows of the split's files."""
+        deleted = deleted_rows(table, split)
+        return cls(table, split.partition, split.bucket, deleted, retracts_deleted=split.chained)
 
     def path(self, file: DataFileMeta) -> str:
         """Return the path of `file`."""
@@ -144,7 +162,9 @@ class BucketFiles:
         rows = self._with_metadata(rows, place, start, metadata_columns)
         if LEVEL in metadata_columns:
             rows = rows.append_column(LEVEL, pa.repeat(pa.scalar(place.newest.level, pa.int8()), rows.num_rows))
-        rows = rows if place.deleted is None else without_deleted(rows, place.deleted, start)
+        if place.deleted is not None:
+            retracts = self._retracts_deleted and VALUE_KIND in rows.column_names
+            rows = (as_retracts if retracts else without_deleted)(rows, place.deleted, start)
         return rows if self._keep is None else self._keep(rows)
 
     def _chunks(
@@ -186,11 +206,14 @@ class BucketFiles:
                 yield index
 
     def _selected(self, file: DataFileMeta, condition: Predicate, deleted: DeletedPositions | None) -> BitMap | None:
-        """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out."""
+        """Return the rows that may match by the file's indexes and are not deleted; None if they leave none out.
+
+        Deleted rows that are read as retracts count as rows.
+        """
         if condition == TRUE or evolves(self.table):
             return None
         rows = self._indexes.rows(self.partition, self.bucket, file, condition)
-        return rows if rows is None or deleted is None else rows - deleted.positions
+        return rows if rows is None or deleted is None or self._retracts_deleted else rows - deleted.positions
 
     def _open(self, file: DataFileMeta, plan: ColumnPlan) -> FileReader:
         path = self.path(file)

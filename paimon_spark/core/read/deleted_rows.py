@@ -13,6 +13,7 @@ from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.deletion_vectors import positions
+from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, RowKind
 from paimon_spark.spec.manifest import DataFileMeta
 
 
@@ -36,6 +37,23 @@ def without_deleted(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa
     keep = np.ones(rows.num_rows, dtype=np.bool_)
     keep[here - start] = False
     return rows.filter(pa.array(keep))
+
+
+def as_retracts(rows: pa.Table, deleted: DeletedPositions, start: int) -> pa.Table:
+    """Return a batch with its system columns, in which deleted rows are of kind -D; `start` is as in `without_deleted`.
+
+    They are older than all other rows with equal sequence fields: the row that replaced a deleted one may have these,
+    and the same sequence number.
+    """
+    here = positions(deleted.positions, start, start + rows.num_rows)
+    if not len(here):
+        return rows
+    for name, value, arrow in ((VALUE_KIND, RowKind.DELETE, pa.int8()), (SEQUENCE_NUMBER, -1, pa.int64())):
+        if name in rows.column_names:
+            column = rows.column(name).to_numpy().copy()
+            column[here - start] = value
+            rows = rows.set_column(rows.column_names.index(name), name, pa.array(column, arrow))
+    return rows
 
 
 def deleted_rows(table: Table, split: Split) -> DeletedRows:

@@ -20,7 +20,6 @@ from paimon_spark.core.merge.config import merge_order, needed_fields
 from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once, spilled_source
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_rows
 from paimon_spark.core.read.bucket_files import BucketFiles
-from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.spill.space import SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
@@ -36,7 +35,7 @@ def rows_with_postponed(table: Table, split: Split, columns: Sequence[DataField]
     """Yield the merged rows of a split with postponed files in key order, retracts included, with system columns."""
     order = merge_order(table)
     read = needed_fields(table, order, tuple(columns))
-    files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
+    files = BucketFiles.of(table, split)
     runs = chained(sections(split.files, table.key_types))
     extra = (LEVEL,) if order.levels else ()
     sources = [RunSource(r.size, partial(files.run, r, read, TRUE, extra)) for r in runs]

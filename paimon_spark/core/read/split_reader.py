@@ -24,7 +24,6 @@ from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.bucket_files import BucketFiles
-from paimon_spark.core.read.deleted_rows import deleted_rows
 from paimon_spark.core.read.postponed_runs import rows_with_postponed
 from paimon_spark.core.read.stitched_rows import stitched_rows
 from paimon_spark.core.scan.splits import Difference, Split
@@ -66,7 +65,7 @@ def read_split(
     condition = predicate or TRUE
     read = tuple({f.id: f for f in (*wanted, *(table.schema.field(c) for c in sorted(columns_of(condition))))}.values())
     read = (*(read or table.schema.fields[:1]), *(f for f in TRACKING_FIELDS if f.name in metadata_columns))
-    files = BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split))
+    files = BucketFiles.of(table, split)
     wanted_places = tuple(f for f in METADATA_FIELDS if f.name in metadata_columns)
     rows = _Rows(files, split, read, condition, keep_kinds, metadata_columns).read()
     expression = None if condition == TRUE else to_expression(condition, {f.name: f for f in read})
@@ -163,8 +162,13 @@ class _Rows:
         fields = tuple({f.id: f for f in (*schema.fields, *self.fields)}.values())
 
         def merged(side: Split) -> Iterator[pa.Table]:
-            bucket = BucketFiles(table, side.partition, side.bucket, deleted_rows(table, side))
-            return merged_rows(bucket, sections(side.files, table.key_types), fields, on_keys, self.metadata_columns)
+            return merged_rows(
+                BucketFiles.of(table, side),
+                sections(side.files, table.key_types),
+                fields,
+                on_keys,
+                self.metadata_columns,
+            )
 
         before, after = ([merged(s) for s in side] for side in (difference.before, difference.after))
         values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]

@@ -22,7 +22,7 @@ from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, retract
 from paimon_spark.core.merge.multi_pass import MERGE_BYTES
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups, overlapping_slices, superseded
 from paimon_spark.core.read.bucket_files import BucketFiles
-from paimon_spark.core.read.deleted_rows import DeletedRows, deleted_rows
+from paimon_spark.core.read.deleted_rows import DeletedRows
 from paimon_spark.core.read.row_ordinals import ORDINAL, RowOrdinals, ordinals_of
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
@@ -50,7 +50,7 @@ def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
 
     Memory: one bit per row of the split, and the memory of a merge.
     """
-    return superseded_in(BucketFiles(table, split.partition, split.bucket, deleted_rows(table, split)), split)
+    return superseded_in(BucketFiles.of(table, split), split)
 
 
 def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_BYTES) -> Iterator[tuple[str, BitMap]]:

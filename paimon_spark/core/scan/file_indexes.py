@@ -126,10 +126,13 @@ class FileIndexes:
         return f"The file index {found}", lambda at, n: self._table.file_io.read_range(found, at, n)
 
     def _columns(self, file: DataFileMeta, predicate: Predicate) -> dict[str, tuple[str, AtomicType]]:
-        """Return the columns of the predicate whose values are the same in the file and in the table."""
+        """Return the columns of the predicate whose values are the same in the file and in the table.
+
+        Partition columns are left out: a file may be read as one of another partition.
+        """
         written = {f.id: f for f in self._schemas.of(file.schema_id).fields}
         out = {}
-        for name in columns_of(predicate):
+        for name in columns_of(predicate) - set(self._table.schema.partition_keys):
             own = self._table.schema.field(name)
             stored = written.get(own.id)
             if stored is not None and isinstance(stored.type, AtomicType) and same_values(stored, own):

@@ -47,6 +47,8 @@ class Split:
     """The two states whose difference the rows are; the split then has no files of its own."""
     postponed: tuple[DataFileMeta, ...] = ()
     """Postponed files whose rows of this bucket are merged on read, in the order in which they were written."""
+    chained: bool = False
+    """Whether files of earlier partitions are merged into this one; rows in deletion vectors then delete their keys."""
 
     @property
     def size(self) -> int:
@@ -159,10 +161,21 @@ def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple
         ordered = _in_key_order(files, table.key_types)
         yield from ((group, True) for group in bin_packed(ordered, _SIZE, target, cost))
         return
+    for group in key_range_groups(table, files):
+        yield group, needs_no_merge(group)
+
+
+def key_range_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[list[DataFileMeta]]:
+    """Yield the files of a bucket in groups of about the target size; files with a common key are in one group."""
+    target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
     items = [[f for run in section for f in run.files] for section in sections(files, table.key_types)]
     for together in bin_packed(items, lambda item: sum(map(_SIZE, item)), target, cost):
-        group = [f for item in together for f in item]
-        yield group, len(group) == 1 and group[0].delete_row_count == 0
+        yield [f for item in together for f in item]
+
+
+def needs_no_merge(group: Sequence[DataFileMeta]) -> bool:
+    """Return whether the rows of a group are those of one file."""
+    return len(group) == 1 and group[0].delete_row_count == 0
 
 
 def _in_key_order(files: Sequence[DataFileMeta], key_types: Sequence[DataType]) -> list[DataFileMeta]:

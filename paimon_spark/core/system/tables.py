@@ -19,6 +19,7 @@ from paimon_spark.core.system.columns import COLUMNS
 from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.table import Table
 from paimon_spark.errors import NotFoundError, UnsupportedError, did_you_mean
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 
 _Rows = Callable[[SystemContext], Iterable[tuple[Any, ...]]]
@@ -111,8 +112,11 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
     Raises:
         NotFoundError: there is no such system table.
         UnsupportedError: it is a scan of the table's own rows.
+        AccessDeniedError: it shows values of the rows, and the user does not have the privilege SELECT.
     """
     known = check_system_table(name)
+    if known in _BY_SNAPSHOT:
+        table.require(Privilege.SELECT)
     if known in SYSTEM_SCANS:
         raise UnsupportedError(
             f"The system table ${known} shows rows of the table, not metadata.", hint="Query it with SQL."

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
@@ -29,10 +32,15 @@ from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, UnsupportedError
+from paimon_spark.spec.chain_tables import is_chain_table
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate
+
+ATTEMPTS = 5
+"""How often a CALL compacts a group of buckets whose files other commits replace meanwhile."""
+_log = logging.getLogger(__name__)
 
 
 class Strategy(StrEnum):
@@ -275,6 +283,7 @@ def _keyed_tasks(
         above = [f for f in files if f.level > unit.output_level and f.file_name not in taken]
         upper = tuple(above) if needs_lookup(table) else ()
         no_older = unit.output_level >= highest or options.deletion_vectors_enabled
+        no_older = no_older and not is_chain_table(options)  # they delete rows of earlier partitions
         yield replace(
             task,
             files=unit.files,
@@ -304,7 +313,8 @@ def _keyed_units(
         expiry = RecordExpiry.of(table, int(time.time()))
 
         def must_rewrite(file: DataFileMeta) -> bool:
-            changed = bool(file.delete_row_count) or file.file_name in vectors
+            retracts = bool(file.delete_row_count) and not is_chain_table(options)
+            changed = retracts or file.file_name in vectors
             return force or changed or (expiry is not None and expiry.may_be_in(file))
 
         return pick_full(runs, top, must_rewrite=must_rewrite)
@@ -355,39 +365,93 @@ def append_options(table: Table) -> AppendOptions:
 
 
 def execute_compaction(
-    plan: CompactionPlan, runner: TaskRunner, progress: Progress | None = None, *, commit_user: str | None = None
+    plan: CompactionPlan,
+    runner: TaskRunner,
+    progress: Progress | None = None,
+    *,
+    commit_user: str | None = None,
+    attempts: int = 1,
 ) -> CompactionResult:
     """Run the tasks of the plan; a group is committed when all of its tasks are done.
 
+    Args:
+        plan: the plan.
+        runner: runs the tasks.
+        progress: called after each bucket.
+        commit_user: that of the snapshots; random by default.
+        attempts: how often the buckets of a group are compacted, if other commits replace their files meanwhile: each
+            time after the first, by a plan of the newest snapshot.
+
     Raises:
-        ConflictError: another commit replaced files of a group; groups committed before are kept.
+        ConflictError: another commit replaced files of a group in the last attempt; groups committed before are kept.
     """
     started = time.monotonic()
     done: list[GroupResult] = []
-    finished, total = 0, len(plan.tasks)
+    left = deque((group, attempts - 1) for group in plan.groups)
+    finished, total, number = 0, len(plan.tasks), 0
     if progress is not None and total:
         progress(0, total)
-    for number, group in enumerate(plan.groups, 1):
-        messages: list[CommitMessage] = []
-        table = plan.table.with_write_token()
-        payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(group.tasks, compact_work)]
-        description = f"compact {plan.table.name}: group {number} of {len(plan.groups)}, {len(payloads)} tasks"
+    while left:
+        (group, more), number = left.popleft(), number + 1
+        report = None if progress is None else partial(_shifted, progress, finished, total)
+        description = f"compact {plan.table.name}: group {number} of {number + len(left)}"
         try:
-            for result in runner.run("compact", payloads, description=description):
-                compacted = messages_from_json(result)
-                messages += compacted
-                finished += len(compacted)
-                if progress is not None:
-                    progress(finished, total)
-                checkpoint()
-        except BaseException as e:
-            FileStoreCommit(plan.table).abort(messages)
-            clean_up_abandoned(table)
-            if isinstance(e, CorruptTableError) and e.kind is ErrorKind.FILE_MISSING:
-                _check_live(plan.table, group)
-            raise
-        done.append(commit_group(plan, group, messages, commit_user=commit_user))
+            messages = _run_group(plan.table, group, runner, description, report)
+            done.append(commit_group(plan, group, messages, commit_user=commit_user))
+        except ConflictError as e:
+            if not more:
+                raise
+            _log.info("A group of %s is compacted again after a conflicting commit: %s", plan.table.name, e)
+            again = _planned_again(plan, group)
+            left.extendleft((g, more - 1) for g in reversed(again.groups))
+            total += len(again.tasks) - len(group.tasks)
+        else:
+            finished += len(group.tasks)
     return CompactionResult.of(plan, done, started)
+
+
+def execute_again(plan: CompactionPlan, group: CompactGroup, runner: TaskRunner) -> CompactionResult:
+    """Compact the buckets of a group of the plan again, after a first attempt that conflicted with another commit.
+
+    Raises:
+        ConflictError: every attempt had a conflict; nothing was changed.
+    """
+    return execute_compaction(_planned_again(plan, group), runner, attempts=ATTEMPTS - 1)
+
+
+def _planned_again(plan: CompactionPlan, group: CompactGroup) -> CompactionPlan:
+    buckets = {BucketKey(t.partition, t.bucket) for t in group.tasks}
+    return plan_compaction(plan.table, strategy=plan.strategy, buckets=buckets)
+
+
+def _shifted(progress: Progress, start: int, total: int, done: int) -> None:
+    progress(start + done, total)
+
+
+def _run_group(
+    plain: Table, group: CompactGroup, runner: TaskRunner, description: str, report: Callable[[int], None] | None
+) -> list[CommitMessage]:
+    """Run the tasks of a group; if one fails, the files of the others are deleted.
+
+    Raises:
+        ConflictError: a file is missing because another commit replaced it.
+    """
+    messages: list[CommitMessage] = []
+    table = plain.with_write_token()
+    payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(group.tasks, compact_work)]
+    try:
+        for result in runner.run("compact", payloads, description=f"{description}, {len(payloads)} tasks"):
+            messages += messages_from_json(result)
+            if report is not None:
+                report(len(messages))
+            checkpoint()
+    except BaseException as e:
+        FileStoreCommit(plain).abort(messages)
+        clean_up_abandoned(table)
+        if isinstance(e, CorruptTableError) and e.kind is ErrorKind.FILE_MISSING:
+            _check_live(plain, group)
+        raise
+    return messages
 
 
 def _check_live(table: Table, group: CompactGroup) -> None:

@@ -12,17 +12,19 @@ from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import (
+    ATTEMPTS,
     CompactGroup,
     CompactionPlan,
     CompactionResult,
     GroupResult,
     Progress,
     commit_group,
+    execute_again,
     execute_compaction,
 )
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import TaskOutcome, compact_work, task_payload
-from paimon_spark.errors import PaimonError, StatementCancelledError
+from paimon_spark.errors import ConflictError, PaimonError, StatementCancelledError
 
 Planner = Callable[[], CompactionPlan]
 Preparation = Callable[[], Sequence[GroupResult]]
@@ -114,7 +116,7 @@ def _one(given: TablePlan, runner: TaskRunner, progress: Progress) -> TableResul
         if work.plan is None:
             return TableResult(work.name, error=work.error)
         started = time.monotonic()
-        done = execute_compaction(work.plan, runner, progress)
+        done = execute_compaction(work.plan, runner, progress, attempts=ATTEMPTS)
         if work.prepared:
             done = CompactionResult.of(work.plan, [*work.prepared, *done.groups], started)
         return TableResult(work.name, done)
@@ -136,6 +138,8 @@ class _Group:
     messages: list[CommitMessage] = field(default_factory=list)
     error: str | None = None
     result: GroupResult | None = None
+    conflicted: bool = False
+    """Whether another commit replaced files of the group before its own commit."""
 
 
 def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress) -> list[TableResult]:
@@ -154,6 +158,9 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
     ]
     try:
         failure = _run(groups, runner, progress)
+        for group in groups:
+            if group.conflicted:
+                _repeat(group, runner)
     finally:
         _clean_up(groups)
     return [_result(found, [g for g in groups if g.owner == n], failure, started) for n, found in enumerate(current)]
@@ -191,7 +198,20 @@ def _take(group: _Group, answer: TaskOutcome) -> None:
         group.result = commit_group(group.plan, group.group, group.messages)
     except StatementCancelledError:
         raise
+    except ConflictError as e:
+        group.conflicted, group.error = True, _words(e)
     except (PaimonError, OSError) as e:
+        group.error = _words(e)
+
+
+def _repeat(group: _Group, runner: TaskRunner) -> None:
+    """Compact the buckets of a group again that lost a race."""
+    checkpoint()
+    try:
+        group.result = execute_again(group.plan, group.group, runner).total
+    except StatementCancelledError:
+        raise
+    except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine; the other tables continue
         group.error = _words(e)
 
 

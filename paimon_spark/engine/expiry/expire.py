@@ -214,13 +214,16 @@ def _rule(table: Table, config: ExpireConfig, clock_millis: int) -> RetentionRul
 def retention_rule(
     config: ExpireConfig, *, retain_max: int, retain_min: int, older_than_millis: int, max_deletes: int
 ) -> RetentionRule:
-    """Return the rule of an expiry: what `config` gives, and the limits of the table options otherwise."""
+    """Return the rule of an expiry: what `config` gives, and the limits of the table options otherwise.
+
+    The newest snapshot always stays, so that a lower limit of 0 means 1.
+    """
     if config.retain_max is not None:  # an explicit upper limit lowers the default lower limit
         retain_max = config.retain_max
         retain_min = max(min(retain_min, retain_max), 1)
     return RetentionRule(
         retain_max=retain_max,
-        retain_min=retain_min if config.retain_min is None else config.retain_min,
+        retain_min=retain_min if config.retain_min is None else config.retain_min or 1,
         older_than_millis=older_than_millis if config.older_than_millis is None else config.older_than_millis,
         max_deletes=max_deletes if config.max_deletes is None else config.max_deletes,
     )

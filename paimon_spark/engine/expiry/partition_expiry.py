@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,12 +14,15 @@ from paimon_spark.core.commit.change_set import Change, overwrite_part
 from paimon_spark.core.commit.commit_retry import Planner
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.expiry.chain_expiry import expired_segments
 from paimon_spark.errors import ArgumentError, OptionError
+from paimon_spark.spec.chain_tables import ChainOrder, chain_branches
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import ManifestEntry
@@ -60,6 +63,7 @@ class PartitionExpiryPlan:
         actions: one action a partition.
         unparsed: number of partitions whose values cannot be parsed as a time; they do not expire.
         files: number of data files of the partitions.
+        following: the partitions to drop of the snapshot branch of a chain table, after those of its delta branch.
     """
 
     table: Table
@@ -67,6 +71,18 @@ class PartitionExpiryPlan:
     actions: tuple[Action, ...] = ()
     unparsed: int = 0
     files: int = 0
+    following: PartitionExpiryPlan | None = None
+
+    @property
+    def last(self) -> PartitionExpiryPlan:
+        """Return the plan of the branch that changes last."""
+        return self if self.following is None else self.following
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the partitions of all branches, as ``k=v/k2=v2``."""
+        own = [self.table.partition_text(p) for p in self.partitions]
+        return own if self.following is None else own + self.following.texts
 
 
 @translate_io_errors()
@@ -94,6 +110,9 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
         )
     strategy = strategy_of(options)
     limit = datetime.fromtimestamp(clock_millis / 1000) - timedelta(milliseconds=age)
+    most = options.number("partition.expiration-max-num") if at_most is None else at_most
+    if chain_branches(options) is not None:
+        return _chain_plan(table, limit, most)
     unparsed = 0
     expired: list[_Partition] = []
     for found in sorted(_partitions(live_in_partitions(ManifestStore(table), table.snapshots.latest(), None))):
@@ -105,7 +124,6 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
             old = at is not None and at < limit
         if old:
             expired.append(found)
-    most = options.number("partition.expiration-max-num") if at_most is None else at_most
     chosen = sorted(expired, key=lambda p: _texts_key(table, p.partition))[:most]
     actions = tuple(_action(table, p, limit) for p in chosen)
     return PartitionExpiryPlan(
@@ -122,7 +140,40 @@ def execute_partition_expiry(plan: PartitionExpiryPlan) -> tuple[int, ...]:
         dropped = _dropping(some, strategy_of(plan.table.options))
         done = FileStoreCommit(plan.table).commit_plan(dropped, CommitKind.OVERWRITE)
         ids += done.snapshot_ids if isinstance(done, Committed) else ()
-    return tuple(ids)
+    return tuple(ids) + (execute_partition_expiry(plan.following) if plan.following is not None else ())
+
+
+def _chain_plan(table: Table, limit: datetime, most: int) -> PartitionExpiryPlan:
+    """Return the plan of a chain table: the deltas first, newest first, so that each has its snapshot until then."""
+    names = chain_branches(table.options)
+    if names is None or strategy_of(table.options) is not Strategy.VALUES_TIME:
+        raise OptionError(
+            f"The partitions of the chain table {table.name} expire by the time of their values only.",
+            hint="Set 'partition.expiration-strategy' = 'values-time'.",
+        )
+    given = {k: v for k, v in table.options.values.items() if k.startswith("partition.")}
+    branches = [on_branch(table, name) for name in names]
+    full, changes = (
+        {p.partition: p for p in _partitions(live_in_partitions(ManifestStore(t), t.snapshots.latest(), None))}
+        for t in branches
+    )
+
+    def time_of(partition: bytes) -> datetime | None:
+        return partition_time(partition_texts(table, partition), table.options)
+
+    order = ChainOrder.of(table.schema, table.options)
+    deltas, snapshots = expired_segments(order, time_of, full, changes, limit, most)
+    plans = [
+        PartitionExpiryPlan(
+            replace(branch, options=CoreOptions({**branch.options.values, **given})),
+            {p: found[p].newest_file for p in going},
+            tuple(_action(branch, found[p], limit, f" of $branch_{branch.branch}") for p in going),
+            files=sum(found[p].files for p in going),
+        )
+        for branch, found, going in zip(branches, (full, changes), (snapshots, deltas[::-1]), strict=True)
+    ]
+    actions = (*plans[1].actions, *plans[0].actions)
+    return replace(plans[1], actions=actions, files=plans[0].files + plans[1].files, following=plans[0])
 
 
 def _dropping(partitions: Mapping[bytes, int], strategy: Strategy) -> Planner:
@@ -156,7 +207,7 @@ def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str
         return ()
     plan = plan_partition_expiry(table, clock_millis)
     execute_partition_expiry(plan)
-    return tuple(table.partition_text(p) for p in plan.partitions)
+    return tuple(plan.texts)
 
 
 def strategy_of(options: CoreOptions) -> Strategy:
@@ -206,6 +257,6 @@ def _texts_key(table: Table, partition: bytes) -> list[str]:
     return [text or "" for _, text in partition_texts(table, partition)]
 
 
-def _action(table: Table, found: _Partition, limit: datetime) -> Action:
-    reason = f"older than {clock_text(limit)}: {found.files} files"
+def _action(table: Table, found: _Partition, limit: datetime, where: str = "") -> Action:
+    reason = f"older than {clock_text(limit)}: {found.files} files{where}"
     return Action(DROP, table.partition_text(found.partition), found.bytes, reason)

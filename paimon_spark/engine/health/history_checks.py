@@ -18,6 +18,7 @@ from paimon_spark.engine.health.findings import Code, Finding, Severity, call, c
 from paimon_spark.engine.health.references import ReferencedFiles
 from paimon_spark.engine.refs.tags import expired_tags
 from paimon_spark.errors import PaimonError
+from paimon_spark.spec.chain_tables import chain_branches
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import MAIN_BRANCH
@@ -258,7 +259,7 @@ def check_retention(e: Examined) -> Iterator[Finding]:
             "its files deleted",
             e.alter("SET TBLPROPERTIES ('snapshot.time-retained' = '1 h')"),
         )
-    if options.get(_EXPIRATION) and e.table.schema.partition_keys:
+    if options.get(_EXPIRATION) and e.table.schema.partition_keys and chain_branches(options) is None:
         yield from _expired_partitions(e)
     yield from _statistics(e)
 

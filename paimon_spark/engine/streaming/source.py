@@ -34,6 +34,7 @@ from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource,
 from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
 
@@ -104,14 +105,17 @@ class StreamSource:
         Raises:
             UnsupportedError: it cannot.
             OptionError: an option is invalid.
+            AccessDeniedError: the user does not have the privilege SELECT.
         """
         table, options = self.table, self.table.options
+        table.require(Privilege.SELECT)
         check_readable(table.effective_schema, table.schema.field_names)
         StreamLimits.of(options)
         if reads_other_branch(table):
             raise UnsupportedError(
                 f"Table {table.name} cannot be read as a stream together with another branch.",
-                hint="Leave 'scan.fallback-branch' and 'scan.primary-branch' out.",
+                hint="Read one branch, such as `t$branch_delta` of a chain table, or leave 'scan.fallback-branch' and "
+                "'scan.primary-branch' out.",
             )
         if self._reads_postponed and options.scan_bucket is not None:
             raise UnsupportedError(
@@ -262,7 +266,9 @@ class StreamSource:
         Raises:
             NotFoundError: one of the snapshots has expired.
             UnsupportedError: a column of the query was changed.
+            AccessDeniedError: the user does not have the privilege SELECT.
         """
+        self.table.require(Privilege.SELECT)
         state: list[Split] = []
         changes: list[Split] = []
         for step in self._steps(start, end.snapshot_id if end.index > NOTHING else end.snapshot_id - 1):

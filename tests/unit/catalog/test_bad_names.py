@@ -193,12 +193,9 @@ class TestOptions:
 REFUSED_TO_READERS = {
     "type": "format-table",
     "manifest.format": "parquet",
-    "chain-table.enabled": "true",
     "pk-clustering-override": "true",
     "sequence.snapshot-ordering": "true",
     "query-auth.enabled": "true",
-    "scan.fallback-snapshot-branch": "dev",
-    "scan.fallback-delta-branch": "dev",
     "fields.v.map.storage-layout": "shared-shredding",
 }
 

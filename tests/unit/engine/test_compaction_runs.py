@@ -15,7 +15,7 @@ from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import GroupLimits, Strategy, execute_compaction, plan_compaction
-from paimon_spark.engine.compaction.compact_database import TablePlan, compact_combined
+from paimon_spark.engine.compaction.compact_database import TablePlan, compact_combined, compact_divided
 from paimon_spark.engine.insert import WriteResult, plan_write, run_post_commit, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.tasks import compact_payload, run_task
@@ -24,6 +24,7 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.faults import FaultFileIO, Mode
+from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table, read_arrow
 
 T = TypeVar("T")
@@ -192,6 +193,55 @@ def test_a_lost_race_is_an_error_and_leaves_no_files() -> None:
         execute_compaction(late, LocalRunner())
     assert data_files(table) == before
     assert read_arrow(table).num_rows == 20
+
+
+class Overtaken(LocalRunner):
+    """Another program compacts the buckets during the first jobs, and writes to them again."""
+
+    def __init__(self, table: Table, jobs: int) -> None:
+        super().__init__()
+        self.table, self.left, self.jobs = table, jobs, 0
+
+    def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+        self.jobs += 1
+        results = list(super().run(kind, payloads, description=description))
+        if self.left:
+            self.left -= 1
+            execute_compaction(plan_compaction(self.table), LocalRunner())
+            write_arrow(self.table, read_arrow(self.table))
+        yield from results
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_a_group_that_lost_a_race_is_compacted_again(lost: int) -> None:
+    table = filled(partitions=20)
+    plan, seen = plan_compaction(table, limits=GroupLimits(files=16)), list[tuple[int, int]]()
+    runner, rows = Overtaken(table, lost), read_arrow(table).num_rows
+    result = execute_compaction(plan, runner, lambda done, total: seen.append((done, total)), attempts=5)
+    assert seen[-1][0] == seen[-1][1] == result.total.buckets
+    assert plan_compaction(table).tasks == ()
+    assert read_arrow(table).num_rows == rows
+    assert violations(table) == []
+
+
+def test_races_are_lost_a_limited_number_of_times() -> None:
+    table = filled()
+    runner, plan = Overtaken(table, 99), plan_compaction(table)
+    with pytest.raises(ConflictError):
+        execute_compaction(plan, runner, attempts=3)
+    assert runner.jobs == 3
+    assert violations(table) == []
+
+
+def test_a_database_is_compacted_beside_a_writer() -> None:
+    tables = [filled(partitions=2) for _ in range(3)]
+    plans = [TablePlan.of(str(n), partial(plan_compaction, table)) for n, table in enumerate(tables)]
+    for compact in (compact_combined, compact_divided):
+        for table in tables:
+            write_arrow(table, read_arrow(table))
+        results = compact(plans, Overtaken(tables[1], 2), lambda done, total: None)
+        assert [r.error for r in results] == [None] * 3
+        assert [plan_compaction(t).tasks for t in tables] == [()] * 3
 
 
 def test_an_insert_outlives_a_compaction_that_lost_a_race() -> None:

@@ -521,8 +521,6 @@ def test_concurrent_writers_of_dynamic_buckets_never_split_a_key() -> None:
 def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
     table = keyed()
     put(table, (1, "a"))
-    with pytest.raises(UnsupportedError, match="fallback-delta-branch"):
-        plan_select(table.with_options({"scan.fallback-delta-branch": "b"}))
     for key, value in (("upsert-key", "v"), ("commit.strict-mode.last-safe-snapshot", "1")):
         with pytest.raises(UnsupportedError, match=key):
             put(table.with_options({key: value}), (1, "b"))

@@ -21,6 +21,7 @@ import procedures.inspection
 import procedures.merge
 import procedures.migration
 import procedures.partitions
+import procedures.privileges
 import procedures.repair
 import procedures.rollback
 import procedures.snapshots
@@ -54,6 +55,7 @@ REGISTRY = Registry.of_modules(
         procedures.merge,
         procedures.migration,
         procedures.partitions,
+        procedures.privileges,
         procedures.repair,
         procedures.rollback,
         procedures.snapshots,

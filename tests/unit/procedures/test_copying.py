@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,12 +178,12 @@ def test_rows_are_merged_alike_in_both_tables(
 
 @pytest.mark.parametrize("n", range(1, 30, 6))
 def test_an_interrupted_copy_is_completed_by_the_next(lake: Warehouse, n: int) -> None:
-    store = lake.catalog.file_io  # type: ignore[attr-defined]
+    store = lake.file_io
     broken = FaultFileIO(LocalFileIO(), Nth(n, Mode.CRASH_AFTER))
-    lake.catalog = replace(lake.catalog, file_io=broken)  # type: ignore[type-var]
+    lake.file_io = broken
     with contextlib.suppress(PaimonError, OSError):
         lake.call("copy('t', 'u')")
-    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    lake.file_io = store
     lake.call("copy('t', 'u')")
     assert lake.rows("db.u") == lake.rows("db.t")
 
@@ -196,9 +195,9 @@ def interrupt(operation: str, path: str) -> None:
 
 
 def test_an_interrupt_after_the_commit_keeps_the_copy(lake: Warehouse) -> None:
-    store = lake.catalog.file_io  # type: ignore[attr-defined]
-    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, watch=interrupt))  # type: ignore[type-var]
+    store = lake.file_io
+    lake.file_io = FaultFileIO(store, watch=interrupt)
     with pytest.raises(KeyboardInterrupt):
         lake.call("copy('t', 'u')")
-    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    lake.file_io = store
     assert lake.rows("db.u") == lake.rows("db.t")

@@ -198,11 +198,11 @@ def test_an_interrupt_after_the_commit_keeps_the_files(lake: Warehouse, tmp_path
 def test_an_interrupted_call_is_completed_by_the_next(lake: Warehouse, tmp_path: Path, n: int, mode: Mode) -> None:
     session = Session(tmp_path)
     session.write("t", ROWS)
-    store = lake.catalog.file_io  # type: ignore[attr-defined]
-    lake.catalog = replace(lake.catalog, file_io=FaultFileIO(store, Nth(n, mode)))  # type: ignore[type-var]
+    store = lake.file_io
+    lake.file_io = FaultFileIO(store, Nth(n, mode))
     with contextlib.suppress(PaimonError, OSError):
         lake.call("migrate_table('hive', 'db.t', '', 'commit.max-retries=0')", session)
-    lake.catalog = replace(lake.catalog, file_io=store)  # type: ignore[type-var]
+    lake.file_io = store
     if session.tables:
         lake.call("migrate_table('hive', 'db.t')", session)
     assert session.tables == set()

@@ -54,6 +54,15 @@ def test_success_files_keep_when_they_were_created(lake: Lake) -> None:
     }
 
 
+def test_a_partition_without_data_is_marked(lake: Lake) -> None:
+    row = lake.one("mark_partition_done('t', 'y=2020,d=01-01;d=02-30,y=1999')")
+    assert (row["status"], row["files_out"]) == ("done: no data in y=1999/d=02-30", 2)
+    assert json.loads(lake.table.file_io.read(f"{lake.table.path}/y=1999/d=02-30/_SUCCESS"))["creationTime"] == NOW
+    assert lake.one("mark_partition_done('t', 'y=__DEFAULT_PARTITION__,d=x')")["status"].endswith(
+        "y=__DEFAULT_PARTITION__/d=x"
+    )
+
+
 def test_what_cannot_be_marked_is_refused(lake: Lake) -> None:
     with pytest.raises(PaimonError, match="no partition y=1999"):
         lake.call("mark_partition_done('t', 'y=1999')")

@@ -110,6 +110,13 @@ def test_named_expiry(lake: Lake) -> None:
         lake.call("expire_snapshots(table => 't', older_than => 'x')")
 
 
+def test_a_lower_limit_of_nothing_keeps_the_newest(lake: Lake) -> None:
+    row = lake.one("expire_snapshots(table => 't', retain_min => 0, retain_max => 1)")
+    assert (row["deleted_snapshots_count"], lake.table.snapshots.ids()) == (7, [8])
+    with pytest.raises(ArgumentError, match="retain_min is -1"):
+        lake.call("expire_snapshots(table => 't', retain_min => -1)")
+
+
 def test_named_expiry_with_an_upper_limit_alone(lake: Lake) -> None:
     assert lake.one("expire_snapshots(table => 't', retain_max => 2)")["deleted_snapshots_count"] == 6
     assert lake.table.snapshots.ids() == [7, 8]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,13 @@ import pyarrow as pa
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import run_call
 from paimon_spark.catalog.base import Catalog
+from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.catalog.privileged import PrivilegedCatalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
@@ -32,6 +36,21 @@ class Warehouse:
         self.path = str(path)
         self.catalog: Catalog = open_catalog({"warehouse": self.path})
         self.catalog.create_database("db", ignore_if_exists=True)
+
+    @property
+    def file_io(self) -> FileIO:
+        return self._files.file_io
+
+    @file_io.setter
+    def file_io(self, file_io: FileIO) -> None:
+        """Let the catalog use another store."""
+        self.catalog = replace(self._files, file_io=file_io)
+
+    @property
+    def _files(self) -> FileSystemCatalog:
+        found = self.catalog.inner if isinstance(self.catalog, PrivilegedCatalog) else self.catalog
+        assert isinstance(found, FileSystemCatalog)
+        return found
 
     def create(self, name: str, *, keys: tuple[str, ...] = ("k", "p"), **options: str) -> Table:
         fields = [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate([("k", "INT"), ("p", "STRING")])]

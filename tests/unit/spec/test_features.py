@@ -37,10 +37,8 @@ def test_supported(options: dict[str, str]) -> None:
     ("key", "value"),
     [
         ("type", "format-table"),
-        ("chain-table.enabled", "true"),
         ("pk-clustering-override", "true"),
         ("sequence.snapshot-ordering", "true"),
-        ("scan.fallback-snapshot-branch", "b"),
         ("fields.v.map.storage-layout", "shared-shredding"),
     ],
 )

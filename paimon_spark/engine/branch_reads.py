@@ -1,0 +1,105 @@
+"""What reads over several branches have in common: the state of another branch, and plans without some partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from paimon_spark.core.metadata.branches import on_branch
+from paimon_spark.core.metadata.time_travel import resolve_snapshot
+from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
+from paimon_spark.errors import UsageError
+from paimon_spark.spec.chain_tables import DELTA_BRANCH, SNAPSHOT_BRANCH
+from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.support import Scope, scope_of
+from paimon_spark.spec.types import DataType, not_null
+
+FALLBACK = "scan.fallback-branch"
+PRIMARY = "scan.primary-branch"
+OTHER_BRANCH = (FALLBACK, PRIMARY, SNAPSHOT_BRANCH, DELTA_BRANCH)
+"""Options that name other branches to read from."""
+_OWN_OPTIONS = (*TRAVEL_OPTIONS, "scan.mode", FALLBACK, PRIMARY)
+"""Options that do not apply to another branch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """What is read; the attributes are the arguments of `plan_select`."""
+
+    columns: Sequence[str] | None
+    predicate: Predicate | None
+    limit: int | None
+    version: str | int | None
+    timestamp_millis: int | None
+    how: ReadOptions
+
+    def plan(self, table: Table, limit: int | None) -> SelectPlan:
+        """Plan the query of one branch."""
+        return plan_select(
+            table,
+            columns=self.columns,
+            predicate=self.predicate,
+            limit=limit,
+            version=self.version,
+            timestamp_millis=self.timestamp_millis,
+            how=self.how,
+        )
+
+    def snapshot(self, table: Table) -> Snapshot | None:
+        """Return the snapshot that the query reads of a branch."""
+        found, _ = resolve_snapshot(
+            table, version=self.version, timestamp_millis=self.timestamp_millis, local_zone=self.how.local_zone
+        )
+        return found
+
+    def travels(self, table: Table) -> bool:
+        """Return whether the query, or an option of the table, selects the snapshot to read."""
+        values = table.options.values
+        optional = any((values.get(k) or "").strip() for k in (*TRAVEL_OPTIONS, "scan.mode"))
+        return self.version is not None or self.timestamp_millis is not None or optional
+
+
+def other_branch(table: Table, name: str) -> Table:
+    """Return another branch of a table, with the options of the statement.
+
+    Raises:
+        NotFoundError: there is no such branch.
+        UsageError: the branches have different columns.
+    """
+    other = on_branch(table, name)
+    _check_columns(table.schema, other.schema, table, name)
+    given = {k: v for k, v in table.options.values.items() if k not in _OWN_OPTIONS and scope_of(k) is Scope.READ}
+    return other.with_options(given) if given else other
+
+
+def _check_columns(one: TableSchema, other: TableSchema, table: Table, name: str) -> None:
+    if _shape(one) != _shape(other) or one.partition_keys != other.partition_keys:
+        raise columns_differ(table, table.branch, name)
+
+
+def columns_differ(table: Table, one: str, other: str) -> UsageError:
+    """Return the error for branches with different columns."""
+    return UsageError(
+        f"The branches '{one}' and '{other}' of table {table.identifier.base.full_name} cannot be read together: their "
+        "columns differ.",
+        hint="Give both branches the same columns and partition columns with ALTER TABLE.",
+    )
+
+
+def _shape(schema: TableSchema) -> list[tuple[str, DataType]]:
+    """Return names and types of the columns, without nullability: keys are NOT NULL in one branch only."""
+    return [(f.name, not_null(f.type)) for f in schema.fields]
+
+
+def without_partitions(plan: SelectPlan, partitions: Collection[bytes]) -> SelectPlan:
+    """Return a plan without the splits of some partitions."""
+    splits = tuple(s for s in plan.splits if s.partition not in partitions)
+    if len(splits) == len(plan.splits):
+        return plan
+    counts = [s.row_count for s in splits]
+    known = [c for c in counts if c is not None]
+    rows = sum(known) if plan.row_count is not None and len(known) == len(counts) else None
+    return replace(plan, splits=splits, row_count=rows)
