@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from paimon_spark.core.bin_packing import task_cost
@@ -11,13 +11,12 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask, GlobalIndexWork, RowSpan
-from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.row_ranges import evolves, row_ranges
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.indexed_rows import column_rows
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
@@ -29,7 +28,7 @@ from paimon_spark.format.global_index.blocks import COMPRESSIONS
 from paimon_spark.format.global_index.keys import KEY_TYPES, key_domain
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.global_indexes import GlobalIndexKind, global_index_of, merged, outside
-from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, IndexManifestEntry, ManifestEntry
+from paimon_spark.spec.manifest import BucketKey, IndexManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataField
@@ -159,13 +158,13 @@ def plan_create(table: Table, column: DataField, kind: GlobalIndexKind, partitio
     covered = _covered(_entries_of(table, snapshot, column, kind))
     spans: dict[bytes, list[RowSpan]] = defaultdict(list)
     unnumbered = 0
-    for (partition, bucket), files in _by_bucket(entries).items():
-        for first, rows, file in _values_of(table, files, column):
-            if first is None:
-                unnumbered += 1
-                continue
-            for low, high in outside((first, first + rows), covered.get(partition, ())):
-                spans[partition].append(RowSpan(first=low, rows=high - low, bucket=bucket, file=file))
+    for found in column_rows(table, entries, column):
+        if found.first is None:
+            unnumbered += 1
+            continue
+        partition, bucket = found.key
+        for low, high in outside((found.first, found.first + found.rows), covered.get(partition, ())):
+            spans[partition].append(RowSpan(first=low, rows=high - low, bucket=bucket, file=found.file))
     tasks = [t for partition, found in spans.items() for t in _tasks(partition, found, work.most_rows)]
     return CreatePlan(
         table,
@@ -236,32 +235,6 @@ def _covered(entries: Iterable[IndexManifestEntry]) -> dict[bytes, list[tuple[in
     return {partition: merged(ranges) for partition, ranges in out.items()}
 
 
-def _by_bucket(entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[DataFileMeta]]:
-    out: dict[BucketKey, list[DataFileMeta]] = defaultdict(list)
-    for e in entries:
-        out[e.bucket_key].append(e.file)
-    return out
-
-
-def _values_of(
-    table: Table, files: Sequence[DataFileMeta], column: DataField
-) -> Iterator[tuple[int | None, int, DataFileMeta | None]]:
-    """Yield ranges of rows of a bucket: their first id or None, their number, and the file with their values."""
-    if not evolves(table):
-        yield from ((f.first_row_id, f.row_count, f) for f in files)
-        return
-    schemas = FileSchemas(table)
-
-    def holds(file: DataFileMeta) -> bool:
-        held = schemas.of(file.schema_id).fields
-        return any(f.id == column.id and (file.write_cols is None or f.name in file.write_cols) for f in held)
-
-    for found in row_ranges(files):
-        known = column.name in table.schema.partition_keys
-        holder = found.anchor if known else next(filter(holds, found.data), None)
-        yield found.anchor.first_row_id, found.rows, holder
-
-
 def _tasks(partition: bytes, spans: Iterable[RowSpan], most: int) -> Iterator[GlobalIndexTask]:
     """Yield tasks of spans that follow each other, of about the rows of one index file."""
     current: list[RowSpan] = []
@@ -280,7 +253,7 @@ def execute_create(plan: CreatePlan, runner: TaskRunner, progress: Progress | No
     """Write the index files and commit them together.
 
     Raises:
-        ConflictError: an indexed file is gone, or another commit indexed the same rows.
+        ConflictError: other commits moved, removed or indexed rows, or changed the column.
     """
     if not plan.tasks:
         return CreateResult()
@@ -301,7 +274,7 @@ def execute_create(plan: CreatePlan, runner: TaskRunner, progress: Progress | No
         raise
     commit = FileStoreCommit(plan.table)
     with commit.or_abort(messages):
-        ids = _ids(commit.commit_global_index(messages, _indexed(plan.tasks)))
+        ids = _ids(commit.commit_global_index(messages, table.schema.field(plan.work.column), plan.tasks))
     files = [f for m in messages for f in m.new_index_files]
     return CreateResult(
         snapshot_ids=ids,
@@ -313,13 +286,6 @@ def execute_create(plan: CreatePlan, runner: TaskRunner, progress: Progress | No
 
 def _cost(task: GlobalIndexTask) -> int:
     return task_cost(sum(s.file.file_size for s in task.spans if s.file is not None), len(task.spans))
-
-
-def _indexed(tasks: Iterable[GlobalIndexTask]) -> frozenset[DataFileKey]:
-    """Return the data files whose values are in the index."""
-    return frozenset(
-        DataFileKey(t.partition, s.bucket, s.file.file_name) for t in tasks for s in t.spans if s.file is not None
-    )
 
 
 def _ids(committed: CommitResult) -> tuple[int, ...]:

@@ -141,12 +141,13 @@ class VectorChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexedFileGone:
-    """A data file whose values are in a new global index is not live."""
+class IndexedRowsMoved:
+    """The values that a new global index has of some rows are not in the file that they were read from."""
 
     partition: bytes
     bucket: int
-    file_name: str
+    first: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ Conflict = (
     | BucketChanged
     | FileAdded
     | VectorChanged
-    | IndexedFileGone
+    | IndexedRowsMoved
     | RowsIndexed
     | RowRangeGone
     | RowRangesOverlap
@@ -396,7 +397,7 @@ def _describe_moved(
     | BucketChanged
     | FileAdded
     | VectorChanged
-    | IndexedFileGone
+    | IndexedRowsMoved
     | RowsIndexed,
     where: str,
     again: str,
@@ -427,10 +428,10 @@ def _describe_moved(
                 f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
                 again,
             )
-        case IndexedFileGone(file_name=name):
+        case IndexedRowsMoved(first=first, end=end):
             return (
-                f"The file '{name}' of {where}, whose rows were indexed, is gone: another commit compacted or "
-                "overwrote it.",
+                f"Another commit moved, removed or updated some of the rows {first} to {end - 1} of {where}, "
+                "which were indexed.",
                 again,
             )
         case RowsIndexed(index_type=kind, file_name=name):
