@@ -21,3 +21,5 @@ CALL sys.create_global_index(table => 'events', index_column => 'kind', index_ty
 SELECT `partition`, index_type, index_field_name, row_count FROM `events$table_indexes` ORDER BY ALL;
 
 SELECT id, kind FROM events WHERE id = 3;
+
+DROP DATABASE demo_create_global_index CASCADE;

@@ -20,3 +20,5 @@ CALL sys.drop_global_index(table => 'events', index_column => 'id', index_type =
 CALL sys.drop_global_index('events', 'id', 'btree');
 
 SELECT count(*) AS index_files FROM `events$table_indexes`;
+
+DROP DATABASE demo_drop_global_index CASCADE;
