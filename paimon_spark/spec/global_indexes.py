@@ -1,7 +1,7 @@
 """Global indexes: what the manifest entry of an index file says, and which kinds are written and read.
 
 A file of a global index has, for the values of a column, the ids of the rows of a range. The ids in it count from the
-first row of the range (docs/spec/storage.md, section 6).
+first row of the range (docs/spec/storage.md, section 7).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests of data files by global indexes: files without a matching row are left out (docs/spec/semantics.md, R18).
+"""Tests of data files by global indexes: files without a matching row are left out (docs/spec/semantics.md, R21).
 
 An index counts only for rows whose values it certainly has: rows that were numbered when they were written and are
 still in that file, of a column whose type never changed. All other rows are read. Of tables that allow stale indexes
