@@ -20,9 +20,8 @@ _FUNCTIONS = Refusal(
     "Declare functions of a session with CREATE TEMPORARY FUNCTION.",
 )
 _GLOBAL_INDEX = Refusal(
-    "global indexes are neither written nor read",
-    "Filters on single columns are faster with file indexes: set 'file-index.<type>.columns' and call "
-    "sys.rewrite_file_index.",
+    "of the global indexes, only the types 'btree' and 'bitmap' are supported",
+    "Search with Paimon. Filters on columns are faster with sys.create_global_index of these two types.",
 )
 REFUSED: Mapping[str, Refusal] = {
     "alter_function": _FUNCTIONS,
@@ -31,9 +30,7 @@ REFUSED: Mapping[str, Refusal] = {
         "Change the query with CREATE OR REPLACE VIEW.",
     ),
     "create_function": _FUNCTIONS,
-    "create_global_index": _GLOBAL_INDEX,
     "drop_function": _FUNCTIONS,
-    "drop_global_index": _GLOBAL_INDEX,
     "full_text_search": _GLOBAL_INDEX,
     "migrate_iceberg_table": Refusal(
         "Paimon 2.0 has no such procedure, and Iceberg tables are not read here",

@@ -16,6 +16,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.compact.file_indexes import IndexRewriter, IndexTask
+from paimon_spark.core.compact.global_indexes import GlobalIndexBuilder, GlobalIndexTask, GlobalIndexWork
 from paimon_spark.core.compact.rewrite import compact_bucket
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.file_verification import (
@@ -27,7 +28,7 @@ from paimon_spark.core.maintenance.file_verification import (
 )
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
 from paimon_spark.core.messages import MessageCodec
-from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
@@ -175,6 +176,34 @@ def _index(payload: str) -> str:
         FileStoreCommit(table).abort(done)
         raise
     return _INDEXED.encode(_Indexed(messages_to_json(done), rewriter.written_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class _GlobalIndexing:
+    """Row ranges of one table to build a global index of; `table` is its serialized configuration."""
+
+    table: str
+    work: GlobalIndexWork
+    tasks: tuple[GlobalIndexTask, ...]
+
+
+_GLOBAL_INDEXING = MessageCodec[_GlobalIndexing](_GlobalIndexing, "task of a global index")
+
+
+def global_index_payload(table: Table, work: GlobalIndexWork, tasks: Sequence[GlobalIndexTask]) -> str:
+    """Return the payload of a task that builds parts of a global index; its result is a JSON list of messages."""
+    return _GLOBAL_INDEXING.encode(_GlobalIndexing(table.to_config(), work, tuple(tasks)))
+
+
+def _global_index(payload: str) -> str:
+    todo = _GLOBAL_INDEXING.decode(payload)
+    table = table_of_task(todo.table)
+    builder = GlobalIndexBuilder(table, todo.work)
+    try:
+        return messages_to_json(builder.build(task) for task in todo.tasks)
+    except BaseException:
+        delete_best_effort(table.file_io, builder.written)
+        raise
 
 
 def listing_payload(file_io: FileIO, older_than: int, found: Sequence[tuple[int, Directory]]) -> str:
@@ -374,6 +403,7 @@ TASKS: dict[str, Callable[[str], str]] = {
     "compact": _compact,
     "copy": _copy,
     "compact_guarded": _compact_guarded,
+    "global_index": _global_index,
     "index": _index,
     "inspect": _inspect,
     "list_old": _list_old,

@@ -263,7 +263,13 @@ class TablePaths:
         """Return the path of an index file; errors as in `data_file`."""
         if file.external_path:
             return self._external(file.external_path)
+        if file.global_index is not None:
+            return self.global_index_file(file.file_name)
         return self.new_index_file(partition, bucket, file.file_name)
+
+    def global_index_file(self, name: str) -> str:
+        """Return the path of the global index file `name`."""
+        return file_in(self.index_dir, name)
 
     def new_index_file(self, partition: Partition, bucket: int, name: str) -> str:
         """Return the path for a new index file `name`."""
@@ -317,6 +323,10 @@ class TablePaths:
     def new_index_name(self) -> str:
         """Return a name for an index file."""
         return f"index-{self._unique()}-0"
+
+    def new_global_index_name(self, kind: str) -> str:
+        """Return a name for a global index file."""
+        return f"{kind}-global-index-{self._unique()}.index"
 
     def _unique(self) -> str:
         text = str(uuid.uuid4())

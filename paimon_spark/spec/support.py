@@ -27,6 +27,7 @@ class Scope(StrEnum):
 
 
 _READ = """
+    bitmap-index.fallback-scan-max-size  btree-index.fallback-scan-max-size  global-index.enabled
     deletion-vectors.merge-on-read  file-index.read.enabled  incremental-between  incremental-between-scan-mode
     incremental-between-tag-to-snapshot  incremental-between-timestamp  incremental-to-auto-tag
     blob-as-descriptor  blob.split-by-file-size  chain-table.split.key-range-enabled
@@ -83,16 +84,18 @@ _WRITE = """
     write.merge-schema.type-widening
 """
 _CALL = """
+    bitmap-index.compression  bitmap-index.compression-level  bitmap-index.dictionary-block-size
+    btree-index.block-size  btree-index.compression  btree-index.compression-level
     data-evolution.compaction.rewrite-row-ids  data-evolution.reassign.skip-contiguous-row-count
-    sort-compaction.local-sample.magnification
-    zorder.var-length-contribution
+    sort-compaction.local-sample.magnification  sorted-index.records-per-range  zorder.var-length-contribution
 """
 _TABLE = """
     blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
     bucket  bucket-function.type  bucket-key  chain-table.chain-partition-keys  chain-table.enabled
     changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
     deletion-vectors.modifiable
-    disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  index-file-in-data-file-dir
+    disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
+    index-file-in-data-file-dir
     merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
     fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key

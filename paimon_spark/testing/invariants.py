@@ -11,6 +11,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs, ref_path
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
+from paimon_spark.spec.global_indexes import GlobalIndexKind
 from paimon_spark.spec.kinds import FileKind, FileSource, Operation
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, ManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
@@ -105,7 +106,7 @@ def _foreign_names(table: Table, holder: ProtectingRef) -> Iterator[str]:
     if holder.kind is RefKind.CHANGELOG:
         return  # it keeps the files of its changes, but not the index of its snapshot
     for item in ManifestStore(table).read_index(holder.snapshot.index_manifest):
-        if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX):
+        if item.file.index_type not in (HASH_INDEX, DELETION_VECTORS_INDEX, *GlobalIndexKind):
             yield f"its index file {item.file.file_name} has the type '{item.file.index_type}'"
 
 

@@ -10,8 +10,8 @@
 //   alter    types {column: type...}   changes the types of columns
 //   cast     from, to, values [...] (no table)   -> {"allowed": whether ALTER may change the type so, "values":
 //            what readers make of each value, {"error": ...} where they fail}
-//   read     snapshot or tag, where [column, value] (optional)   -> {"rows": [[...]...]}; with `where`, all rows that
-//            plan and indexes leave over of those whose column has the value
+//   read     snapshot or tag, where [column, value, operator] (optional; the operator is = if it is left out)
+//            -> {"rows": [[...]...]}; with `where`, all rows that plan and indexes leave over of those that match
 //   files                          -> {"files": [[path, level, rows]...]}
 // Columns of `create` are texts of types, or types as a schema has them. With "exact": true, `write` takes and `read`
 // answers values as tests/columns.py spells them: bits of floating point numbers, counts of a timestamp's unit, and
@@ -49,6 +49,7 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.data.serializer.InternalRowSerializer;
 import org.apache.paimon.options.Options;
+import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
@@ -298,8 +299,7 @@ public class PaimonPeer {
         List<DataField> fields = source.rowType().getFields();
         if (step.has("where")) {
             int column = source.rowType().getFieldIndex(step.get("where").get(0).asText());
-            Object literal = value(fields.get(column).type(), step.get("where").get(1));
-            builder = builder.withFilter(new PredicateBuilder(source.rowType()).equal(column, literal));
+            builder = builder.withFilter(filter(source, column, step.get("where")));
         }
         List<List<Object>> out = new ArrayList<>();
         try (RecordReader<InternalRow> reader = builder.newRead().createReader(builder.newScan().plan());
@@ -316,6 +316,29 @@ public class PaimonPeer {
             }
         }
         return out;
+    }
+
+    private static Predicate filter(Table table, int column, JsonNode where) {
+        DataType type = table.rowType().getTypeAt(column);
+        PredicateBuilder of = new PredicateBuilder(table.rowType());
+        JsonNode value = where.get(1);
+        return switch (where.size() < 3 ? "=" : where.get(2).asText()) {
+            case "=" -> of.equal(column, value(type, value));
+            case "!=" -> of.notEqual(column, value(type, value));
+            case "<" -> of.lessThan(column, value(type, value));
+            case "<=" -> of.lessOrEqual(column, value(type, value));
+            case ">" -> of.greaterThan(column, value(type, value));
+            case ">=" -> of.greaterOrEqual(column, value(type, value));
+            case "is null" -> of.isNull(column);
+            case "is not null" -> of.isNotNull(column);
+            case "starts with" -> of.startsWith(column, value(type, value));
+            case "in" -> {
+                List<Object> literals = new ArrayList<>();
+                for (JsonNode v : value) literals.add(value(type, v));
+                yield of.in(column, literals);
+            }
+            default -> throw new IllegalArgumentException("unknown filter " + where);
+        };
     }
 
     private static Object plain(DataType type, InternalRow row, int i) {

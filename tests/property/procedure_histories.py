@@ -139,6 +139,10 @@ ELSEWHERE: Mapping[str, str] = {
     "alter_column_default_value": "writes a schema and no file of the table's data",
     "data_evolution_merge_into": "needs Spark: tests/spark/test_data_evolution.py",
     "merge_into": "needs Spark: tests/spark/test_merge_into.py",
+    **dict.fromkeys(
+        ("create_global_index", "drop_global_index"),
+        "needs a table with row tracking: tests/property/test_global_indexes.py",
+    ),
     "reassign_row_id": "needs a table with data evolution: tests/property/test_data_evolution.py",
     "migrate_database": "needs Spark: tests/unit/procedures/test_migration.py",
     "migrate_file": "needs Spark: tests/unit/procedures/test_migration.py",

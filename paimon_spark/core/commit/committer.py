@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -17,6 +17,7 @@ from paimon_spark.core.commit.change_set import Change, append_part, compact_par
 from paimon_spark.core.commit.commit_retry import Planner, SnapshotPublisher
 from paimon_spark.core.commit.conflict_check import (
     check_hash_index,
+    check_indexed_rows,
     check_same_buckets,
     check_same_keys,
     check_same_rows,
@@ -25,6 +26,7 @@ from paimon_spark.core.commit.conflict_check import (
 from paimon_spark.core.commit.row_range_check import check_no_global_index, check_row_ranges, check_same_columns
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.compact.global_indexes import GlobalIndexTask
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
@@ -36,6 +38,7 @@ from paimon_spark.spec.kinds import BucketMode, CommitKind, Operation
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
 from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataField
 
 BATCH_COMMIT = CommitMetadata()
 """The metadata of a batch job's commit by default."""
@@ -212,6 +215,24 @@ class FileStoreCommit:
         self._drop_outdated(guard)
         return found
 
+    def commit_global_index(
+        self, messages: Iterable[CommitMessage], column: DataField, tasks: Sequence[GlobalIndexTask]
+    ) -> CommitResult:
+        """Publish the files of a global index.
+
+        Args:
+            messages: the index files.
+            column: the indexed column.
+            tasks: the indexed rows, whose values of the column must still be in the same files.
+
+        Raises:
+            ConflictError: other commits moved, removed or indexed rows, or changed the column, or every attempt lost
+                the race.
+            OutcomeUnknownError: the store never reported whether the snapshot was created.
+        """
+        change = append_part(messages)
+        return self.commit_plan(_on_indexed_rows(change, column, tasks), change.kind)
+
     def abort(self, messages: Iterable[CommitMessage]) -> None:
         """Delete the files of uncommitted messages.
 
@@ -319,6 +340,16 @@ def _on_buckets(planned: Planner, snapshot_id: int) -> Planner:
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         change = planned(store, base)
         check_same_buckets(store, base, change, snapshot_id)
+        return change
+
+    return plan
+
+
+def _on_indexed_rows(change: Change, column: DataField, tasks: Sequence[GlobalIndexTask]) -> Planner:
+    """Return the planner of a change that is valid only while the table has the values that its indexes have."""
+
+    def plan(store: ManifestStore, base: Snapshot | None) -> Change:
+        check_indexed_rows(store, base, change, column, tasks)
         return change
 
     return plan

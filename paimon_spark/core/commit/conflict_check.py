@@ -5,24 +5,29 @@ The comparison itself is in `conflict_detection`, whose functions do no I/O.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.conflict_detection import (
     BucketChanged,
     Conflict,
     FileAdded,
+    IndexedRowsMoved,
     KeysMoved,
     RowsAdded,
     bucket_count_conflict,
     describe,
     find_conflict,
     find_index_conflict,
+    global_index_conflict,
     hash_index_conflict,
     vector_added_twice,
     vector_of_missing_file,
 )
+from paimon_spark.core.compact.global_indexes import GlobalIndexTask, RowSpan
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.indexed_rows import ColumnRows, column_rows
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError
@@ -30,6 +35,7 @@ from paimon_spark.spec.kinds import BucketMode, CommitKind, FileKind
 from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import DataField
 
 
 def check_change(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
@@ -157,6 +163,49 @@ def check_whole_partitions(store: ManifestStore, base: Snapshot | None, change: 
     for entry in live_in_partitions(store, base, change.partitions):
         if entry.bucket >= 0 and entry.identity not in removed:
             raise conflict_error(store.table, FileAdded(entry.partition, entry.bucket, entry.file.file_name))
+
+
+def check_indexed_rows(
+    store: ManifestStore, base: Snapshot | None, change: Change, column: DataField, tasks: Sequence[GlobalIndexTask]
+) -> None:
+    """Check that new global indexes have the values of the table, of rows that no index has yet.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+        column: the indexed column.
+        tasks: the indexed rows, and the files that their values were read from.
+
+    Raises:
+        ConflictError: the values are elsewhere, or another commit indexed the same rows.
+    """
+    units: dict[BucketKey, list[ColumnRows]] = {}
+    for unit in column_rows(store.table, live_in_partitions(store, base, {t.partition for t in tasks}), column):
+        if unit.first is not None:
+            units.setdefault(unit.key, []).append(unit)
+    for found in units.values():
+        found.sort(key=_first_row)
+    for task in tasks:
+        for span in task.spans:
+            if not _is_in_place(span, units.get(BucketKey(task.partition, span.bucket), [])):
+                raise conflict_error(store.table, IndexedRowsMoved(task.partition, span.bucket, span.first, span.end))
+    conflict = global_index_conflict(store.index_entries(base), change.index_changes)
+    if conflict is not None:
+        raise conflict_error(store.table, conflict)
+
+
+def _first_row(unit: ColumnRows) -> int:
+    return unit.first or 0
+
+
+def _is_in_place(span: RowSpan, units: Sequence[ColumnRows]) -> bool:
+    """Return whether the values of a span are in the file that they were read from; units are in order."""
+    at = bisect_right(units, span.first, key=_first_row) - 1
+    if at < 0:
+        return False
+    unit, name = units[at], None if span.file is None else span.file.file_name
+    return unit.file_name == name and span.end <= _first_row(unit) + unit.rows
 
 
 def conflict_error(table: Table, conflict: Conflict) -> ConflictError:

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from paimon_spark.core.levels import key_range
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR
+from paimon_spark.spec.global_indexes import Range, added_indexes
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import (
     HASH_INDEX,
@@ -140,11 +141,31 @@ class VectorChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class IndexedRowsMoved:
+    """The values that a new global index has of some rows are not in the file that they were read from."""
+
+    partition: bytes
+    bucket: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowRangeGone:
     """A file holds columns of rows of which the table has no data file of the same range."""
 
     partition: bytes
     bucket: int
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowsIndexed:
+    """Another commit added a global index of the same kind, column and rows."""
+
+    partition: bytes
+    bucket: int
+    index_type: str
     file_name: str
 
 
@@ -180,6 +201,8 @@ Conflict = (
     | BucketChanged
     | FileAdded
     | VectorChanged
+    | IndexedRowsMoved
+    | RowsIndexed
     | RowRangeGone
     | RowRangesOverlap
     | ColumnsChanged
@@ -239,6 +262,20 @@ def find_index_conflict(
     for gone in removed:
         if gone.file.file_name not in names:
             return IndexFileGone(gone.partition, gone.bucket, gone.file.index_type, gone.file.file_name)
+    return None
+
+
+def global_index_conflict(
+    live: Iterable[IndexManifestEntry], added: Iterable[IndexManifestEntry]
+) -> RowsIndexed | None:
+    """Return an index file of the table that has rows of an added file of the same kind, columns and partition."""
+    new: dict[tuple[bytes, str, tuple[int, ...]], list[Range]] = {}
+    for e, i in added_indexes(added):
+        new.setdefault((e.partition, e.file.index_type, i.field_ids), []).append((i.first_row, i.last_row + 1))
+    for e, i in added_indexes(live):
+        ranges = new.get((e.partition, e.file.index_type, i.field_ids), ())
+        if any(first <= i.last_row and i.first_row < end for first, end in ranges):
+            return RowsIndexed(e.partition, e.bucket, e.file.index_type, e.file.file_name)
     return None
 
 
@@ -354,7 +391,16 @@ def describe(conflict: Conflict, partition_text: Callable[[bytes], str]) -> tupl
 
 
 def _describe_moved(
-    conflict: HashIndexMoved | KeysMoved | RowsAdded | BucketChanged | FileAdded | VectorChanged, where: str, again: str
+    conflict: HashIndexMoved
+    | KeysMoved
+    | RowsAdded
+    | BucketChanged
+    | FileAdded
+    | VectorChanged
+    | IndexedRowsMoved
+    | RowsIndexed,
+    where: str,
+    again: str,
 ) -> tuple[str, str]:
     """Return the error message and its hint for changes of what this commit looked up."""
     match conflict:
@@ -382,6 +428,14 @@ def _describe_moved(
                 f"Another commit added the file '{name}' to {where}, which this commit rewrites as a whole.",
                 again,
             )
+        case IndexedRowsMoved(first=first, end=end):
+            return (
+                f"Another commit moved, removed or updated some of the rows {first} to {end - 1} of {where}, "
+                "which were indexed.",
+                again,
+            )
+        case RowsIndexed(index_type=kind, file_name=name):
+            return f"Another commit added the {kind} index file '{name}' for the same rows of {where}.", again
         case VectorChanged(file_name=name):
             return f"Another commit deleted rows of the file '{name}' of {where}, which this commit changes.", again
 

@@ -30,7 +30,8 @@ def delete_abandoned(table: Table) -> list[str]:
     paths, file_io = table.paths, table.file_io
     buckets = Directory(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys))
     found = list_old(file_io, [Directory(paths.index_dir, Rule.ALL), buckets], _ANY_AGE)
-    gone = [c.path for c in found.files if f"{table.write_token}-" in c.path.rpartition("/")[2]]
+    marks = (f"{table.write_token}-", f"{table.write_token}.")
+    gone = [c.path for c in found.files if any(m in c.path.rpartition("/")[2] for m in marks)]
     for path in gone:
         file_io.delete(path)
     touched = {path.rpartition("/")[0] for path in gone} & found.directories.keys()

@@ -135,12 +135,12 @@ class FileIndexes:
         for name in columns_of(predicate) - set(self._table.schema.partition_keys):
             own = self._table.schema.field(name)
             stored = written.get(own.id)
-            if stored is not None and isinstance(stored.type, AtomicType) and _same(stored, own):
+            if stored is not None and isinstance(stored.type, AtomicType) and same_values(stored, own):
                 out[name] = stored.name, stored.type
         return out
 
 
-def _same(stored: DataField, own: DataField) -> bool:
+def same_values(stored: DataField, own: DataField) -> bool:
     """Return whether the values of a column are the same in the file and in the table."""
     one, other = (t.root if isinstance(t, AtomicType) else None for t in (stored.type, own.type))
     if one is other is TypeRoot.VARCHAR:

@@ -16,6 +16,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_pa
 from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.scan.entry_filter import ScanTotals, SelectedEntries, in_partitions, select_live
+from paimon_spark.core.scan.global_indexes import GlobalIndexes
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
     EntryPruner,
@@ -180,6 +181,7 @@ def _entries(manifests: _Manifests, pruner: EntryPruner, enough: int | None = No
         found = _selected(manifests, pruner, seen, enough)
         entries = [e for c in found for e in store.entries(c.manifest, c.rows)]
     entries = filter_by_statistics(store.table, entries, pruner.predicate)
+    entries = _global_indexes(manifests, pruner).filtered(entries)
     kept = set(map(BucketKey._make, {(e.partition, e.bucket) for e in entries}))
     counts = _counts(manifests, seen, len(entries), sum(e.file.row_count for e in entries), kept)
     return ScanResult(manifests.snapshot, tuple(entries), _index_entries(manifests, kept), counts)
@@ -197,6 +199,11 @@ def _counts(manifests: _Manifests, seen: ScanTotals, files: int, rows: int, kept
     )
 
 
+def _global_indexes(manifests: _Manifests, pruner: EntryPruner) -> GlobalIndexes:
+    store = manifests.store
+    return GlobalIndexes(store.table, store.read_index(manifests.snapshot.index_manifest), pruner.predicate)
+
+
 def _index_entries(manifests: _Manifests, kept: Collection[BucketKey]) -> tuple[IndexManifestEntry, ...]:
     entries = manifests.store.read_index(manifests.snapshot.index_manifest)
     return tuple(i for i in entries if i.bucket_key in kept)
@@ -205,11 +212,14 @@ def _index_entries(manifests: _Manifests, kept: Collection[BucketKey]) -> tuple[
 def _packed(manifests: _Manifests, pruner: EntryPruner, *, statistics: bool, enough: int | None) -> PackedScan:
     seen, pool = ScanTotals(), PackedFileStore(statistics=statistics)
     table = manifests.store.table
-    tests = StatisticsFilter(table)
+    tests, indexes = StatisticsFilter(table), _global_indexes(manifests, pruner)
     buckets: dict[BucketKey, tuple[int, int]] = {}
     columns: list[tuple[Numbers, Numbers, Mask]] = []
     for found in _selected(manifests, pruner, seen, enough):
         rows, matching = tests.choose(found, pruner.predicate)
+        if indexes.are_usable and not evolves(table):
+            matching = indexes.matching(found.manifest.entries(rows))
+            rows, matching = rows[matching], matching[matching]
         if len(rows):
             p = found.columns
             pool.add(found.manifest.packed_files(rows, statistics=statistics), p.size[rows], p.rows[rows])

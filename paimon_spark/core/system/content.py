@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from paimon_spark.core.system.render import (
     sorted_map,
     stored_time,
 )
+from paimon_spark.spec.global_indexes import global_index_of
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
     BucketKey,
@@ -113,8 +114,9 @@ def buckets(context: SystemContext) -> Iterator[Row]:
 
 
 def table_indexes(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per index file; the content of global indexes is not interpreted."""
+    """Yield one row per index file."""
     fields = context.table.schema.partition_fields
+    names = {f.id: f.name for f in context.table.schema.fields}
     for e in _index_entries(context):
         ranges = None
         if e.file.deletion_ranges is not None:
@@ -130,11 +132,18 @@ def table_indexes(context: SystemContext) -> Iterator[Row]:
             e.file.file_size,
             e.file.row_count,
             ranges,
-            None,
-            None,
-            None,
-            None,
+            *_global_index(e, names),
         )
+
+
+def _global_index(entry: IndexManifestEntry, names: Mapping[int, str]) -> Row:
+    """Return the rows and the columns of a global index; the names are null if one of them was dropped."""
+    found = global_index_of(entry)
+    if found is None:
+        return (None, None, None, None)
+    columns = [names.get(i) for i in found.field_ids]
+    known = [c for c in columns if c is not None]
+    return (found.first_row, found.last_row, found.field_id, ",".join(known) if len(known) == len(columns) else None)
 
 
 @dataclass(slots=True)
