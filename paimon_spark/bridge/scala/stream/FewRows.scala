@@ -62,7 +62,8 @@ object FewRows {
     val types = child.schema.map(_.dataType).toArray
     val tasks = child.execute()
     // Many tasks would fill the driver before it adds up their rows.
-    val share = most.copy(bytes = math.max(most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether), 1L).toInt)
+    val parted = most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether)
+    val share = most.copy(bytes = math.max(parted, 1L).toInt)
     val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
     if (parts.contains(null) || parts.map(_.length).sum > most.rows || parts.flatten.map(_.length.toLong).sum > most.bytes) None
     else Some(parts.toSeq.flatMap(_.map { bytes =>
