@@ -118,6 +118,8 @@ def test_update_writes_only_changed_columns(spark: SparkSession) -> None:
     assert held(spark) == [(None, 2), ("c", 2), ("v,n", 1)]
     spark.sql("UPDATE t SET v = 'x' WHERE id > 5")
     assert rows(spark, "SELECT operation FROM `t$snapshots` ORDER BY snapshot_id DESC LIMIT 1") == [("UPDATE",)]
+    with pytest.raises(Exception, match=r"INVALID_ARGUMENT.*UPDATE cannot set _ROW_ID"):
+        spark.sql("UPDATE t SET _ROW_ID = 7, v = 'x' WHERE id = 1")
     with pytest.raises(Exception, match="NOT_NULL"):
         spark.sql("UPDATE t SET n = NULL WHERE id = 1")
 

@@ -141,6 +141,12 @@ def test_keys_cannot_be_updated(spark: SparkSession) -> None:
     ):
         with pytest.raises(Exception, match=r"INVALID_ARGUMENT.*primary key \(id\)"):
             spark.sql(sql)
+    spark.sql("CREATE TABLE hours (at TIMESTAMP NOT NULL, v STRING) TBLPROPERTIES ('primary-key'='at')")
+    days = "(SELECT DATE'2024-05-01' AS at, TIMESTAMP'2024-05-01 09:00:00' AS ts, 'x' AS v) s"
+    for on, value in ("CAST(t.at AS DATE) = s.at", "s.at"), ("t.at = CAST(s.ts AS DATE)", "s.ts"):
+        with pytest.raises(Exception, match=r"INVALID_ARGUMENT.*primary key \(at\)"):
+            spark.sql(f"MERGE INTO hours t USING {days} ON {on} WHEN MATCHED THEN UPDATE SET at = {value}, v = s.v")
+    spark.sql(f"MERGE INTO hours t USING {days} ON t.at = s.at WHEN MATCHED THEN UPDATE SET at = s.at, v = s.v")
     spark.sql("UPDATE t SET id = id, v = 'same' WHERE id = 1")
     spark.sql("MERGE INTO t USING (SELECT 2L AS id, 'm' AS v, 1L AS n) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *")
     assert rows(spark, "SELECT id, v FROM t WHERE id < 3 ORDER BY id") == [(1, "same"), (2, "m")]

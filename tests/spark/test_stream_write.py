@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.streaming import StreamingQuery
 
 Source = Callable[..., DataFrame]
@@ -239,3 +240,17 @@ def test_batches_of_few_rows_take_one_job(spark: SparkSession, source: Source, r
     assert jobs(1000) == 1
     assert jobs(1001, 1001, 4) == 2 + 1 + 1  # a large batch is tried first, but not the one after it
     assert jobs(0) == 1
+
+
+def test_rows_of_a_batch_that_was_too_large_count_once(
+    spark: SparkSession, source: Source, run: Run, tmp_path: Path
+) -> None:
+    options = "'primary-key'='id', 'write.local-max-rows'='10'"
+    spark.sql(f"CREATE TABLE t (id BIGINT NOT NULL, count BIGINT) TBLPROPERTIES ({options})")
+    stream = source("id BIGINT", *(f'{{"id": {i}}}' for i in range(300)))
+    progress = run(stream.groupBy("id").count(), "t", "update").recentProgress[0]
+    assert (progress["numInputRows"], progress["stateOperators"][0]["numRowsUpdated"]) == (300, 300)
+    shutil.rmtree(tmp_path / "checkpoint")
+    observed = stream.selectExpr("id", "1L AS count").observe("seen", f.count("*").alias("rows"))
+    progress = run(observed, "t", "update").recentProgress[0]
+    assert (progress["numInputRows"], progress["observedMetrics"]["seen"]["rows"]) == (300, 300)

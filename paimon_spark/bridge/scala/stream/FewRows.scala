@@ -7,13 +7,17 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{UnsafeProjection, UnsafeRow}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
-import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.exchange.Exchange
 
 /** Micro-batches of so few rows that the driver collects them: the engine then writes them itself, without a shuffle and
   * without Python workers. Spark does not know the size of a batch before it has run it. A task with too many rows ends
   * at once, and the batch runs again as a large one; after that, the next ones of the query are not tried. */
 object FewRows {
   private val MostPaused = 64
+  /** The most that all tasks send to the driver, as a multiple of the limit. */
+  private val MostTogether = 16
   /** The most rows, and their size in Spark's row format. */
   case class Limits(rows: Int, bytes: Int)
 
@@ -22,11 +26,12 @@ object FewRows {
 
   /** The rows of a batch of a query, if they are within the limits. */
   def of(query: String, child: SparkPlan, most: Limits): Option[LocalRelation] =
-    if (most.rows < 1 || pauses(query)) None
+    if (most.rows < 1 || observed(child) || pauses(query)) None
     else {
       val found = collected(child, most)
       if (found.isDefined) paused.remove(query)
       else {
+        forgetCounts(child)
         val length = Option(paused.get(query)).fold(1)(p => math.min(2 * p.length, MostPaused))
         paused.put(query, Pause(length, length))
       }
@@ -36,10 +41,30 @@ object FewRows {
   private def pauses(query: String): Boolean =
     Option(paused.computeIfPresent(query, (_, p) => p.copy(left = p.left - 1))).exists(_.left >= 0)
 
+  /** Whether the rows are counted by `Dataset.observe`, which counts those of both jobs. */
+  private def observed(plan: SparkPlan): Boolean = plan match {
+    case _: CollectMetricsExec => true
+    case a: AdaptiveSparkPlanExec => observed(a.executedPlan)
+    case s: QueryStageExec => observed(s.plan)
+    case other => other.children.exists(observed)
+  }
+
+  /** Resets what the job counted that ended early: the next one counts all rows, but does not repeat a shuffle. */
+  private def forgetCounts(plan: SparkPlan): Unit = plan match {
+    case _: Exchange | _: QueryStageExec =>
+    case a: AdaptiveSparkPlanExec => forgetCounts(a.executedPlan)
+    case other =>
+      other.metrics.valuesIterator.foreach(_.reset())
+      other.children.foreach(forgetCounts)
+  }
+
   private def collected(child: SparkPlan, most: Limits): Option[Seq[InternalRow]] = {
     val types = child.schema.map(_.dataType).toArray
     val tasks = child.execute()
-    val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, most))
+    // Many tasks would fill the driver before it adds up their rows.
+    val parted = most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether)
+    val share = most.copy(bytes = math.max(parted, 1L).toInt)
+    val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
     if (parts.contains(null) || parts.map(_.length).sum > most.rows || parts.flatten.map(_.length.toLong).sum > most.bytes) None
     else Some(parts.toSeq.flatMap(_.map { bytes =>
       val row = new UnsafeRow(types.length)

@@ -52,11 +52,12 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   private lazy val equal: Seq[(Expression, Expression)] = ConjunctiveParts(on).collect {
     case EqualTo(l, r) => Seq(l -> r, r -> l)
     case EqualNullSafe(l, r) => Seq(l -> r, r -> l)
-  }.flatten.map { case (l, r) => bare(l) -> bare(r) }
+  }.flatten
 
   private def isEqual(a: Attribute, value: Expression): Boolean = {
-    val given = bare(value)
-    given.semanticEquals(a) || equal.exists { case (l, r) => l.semanticEquals(a) && r.semanticEquals(given) }
+    def same(e: Expression) = bare(e, a.dataType)
+    val given = same(value)
+    given.semanticEquals(a) || equal.exists { case (l, r) => same(l).semanticEquals(a) && same(r).semanticEquals(given) }
   }
 
   /** Whether every key column is assigned itself, or what it equals by ON. */
@@ -66,12 +67,13 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def keeps(a: Attribute, value: Expression): Boolean =
     super.keeps(a, value) || (table.partitionKeys.exists(_.equalsIgnoreCase(a.name)) && isEqual(a, value))
 
-  /** A value without the casts and checks that alignment puts around it. */
-  private def bare(e: Expression): Expression = e match {
-    case c: Cast => bare(c.child)
-    case c: CheckOverflowInTableInsert => bare(c.child)
-    case c: AssertNotNull => bare(c.child)
-    case c: StaticInvoke if c.staticObject == classOf[CharVarcharCodegenUtils] => bare(c.arguments.head)
+  /** A value without checks, casts that keep all of it, and the cast of an assignment to a column of the type `to`.
+    * Others change it: `CAST(ts AS DATE) = s.d` says nothing about the time of day. */
+  private def bare(e: Expression, to: DataType): Expression = e match {
+    case c: Cast if c.dataType == to || Cast.canUpCast(c.child.dataType, c.dataType) => bare(c.child, to)
+    case c: CheckOverflowInTableInsert => bare(c.child, to)
+    case c: AssertNotNull => bare(c.child, to)
+    case c: StaticInvoke if c.staticObject == classOf[CharVarcharCodegenUtils] => bare(c.arguments.head, to)
     case other => other
   }
 

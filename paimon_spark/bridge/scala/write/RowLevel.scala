@@ -21,11 +21,17 @@ object RowLevelRule extends Rule[LogicalPlan] {
     case d: DeleteFromTable if d.resolved =>
       Target.of(d.table).fold[LogicalPlan](d)(t => command(new DeleteRows(t, d.condition)))
     case u: UpdateTable if u.resolved => Target.of(u.table).fold[LogicalPlan](u) { t =>
+      t.refuseOthers(u.assignments, "UPDATE")
       val aligned = Target.align(u.copy(table = t.standIn)).asInstanceOf[UpdateTable]
       command(new UpdateRows(t, aligned.assignments, u.condition))
     }
     case m: MergeIntoTable if m.resolved => Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
       Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
+      (m.matchedActions ++ m.notMatchedActions ++ m.notMatchedBySourceActions).foreach {
+        case action: UpdateAction => t.refuseOthers(action.assignments, "MERGE")
+        case action: InsertAction => t.refuseOthers(action.assignments, "MERGE")
+        case _ =>
+      }
       val aligned = Target.align(m.copy(targetTable = t.standIn)).asInstanceOf[MergeIntoTable]
       command(new MergeIntoRows(t, m.sourceTable, m.mergeCondition, aligned.matchedActions,
         aligned.notMatchedActions, aligned.notMatchedBySourceActions))
@@ -50,6 +56,13 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
     val whole = if (placed) relation.withMetadataColumns() else relation
     if (selected eq relation.output) whole else Project(selected.take(own) ++ whole.output.drop(own), whole)
   }
+
+  /** Refuses values for metadata columns, which Spark would leave out. */
+  def refuseOthers(assignments: Seq[Assignment], operation: String): Unit =
+    assignments.flatMap(_.key.references).find(a => !columns.exists(_.exprId == a.exprId)).foreach { a =>
+      throw new PaimonException(s"[INVALID_ARGUMENT] $operation cannot set ${a.name}, which is no column of table " +
+        s"${relation.table.name}. It has ${columns.map(_.name).mkString(", ")}.", "INVALID_ARGUMENT")
+    }
 
   /** The same columns over a table that Spark aligns assignments for: complete, in order, cast and checked. */
   def standIn: DataSourceV2Relation = relation.copy(table = new AlignedTable(relation.table), output = columns)
