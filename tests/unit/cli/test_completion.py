@@ -51,7 +51,13 @@ def test_bash_completes_commands_and_actions(bash: Path) -> None:
     names = completed(bash, "")
     assert {*COMMANDS, *ACTIONS, "purge_files"} - REFUSED.keys() <= set(names)
     assert not REFUSED.keys() & set(names)
-    assert completed(bash, "comp") == ["compact", "compact_database", "compact_manifest", "completion"]
+    assert completed(bash, "comp") == [
+        "compact",
+        "compact_chain_table",
+        "compact_database",
+        "compact_manifest",
+        "completion",
+    ]
     assert completed(bash, "create-tag-from-w") == ["create_tag_from_watermark"]
 
 
