@@ -29,6 +29,7 @@ from paimon_spark.format.global_index.keys import KEY_TYPES, key_domain
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.global_indexes import GlobalIndexKind, global_index_of, merged, outside
 from paimon_spark.spec.manifest import BucketKey, IndexManifestEntry
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataField
@@ -194,27 +195,32 @@ def _work(table: Table, column: DataField, kind: GlobalIndexKind) -> GlobalIndex
             f"The column '{column.name}' of table {table.name} cannot be indexed: its type is not a key.",
             hint=f"Types of keys are {', '.join(t.value for t in KEY_TYPES)}.",
         )
-    size = {GlobalIndexKind.BTREE: "block-size", GlobalIndexKind.BITMAP: "dictionary-block-size"}[kind]
-    compression = (options.get(f"{kind}-index.compression") or COMPRESSIONS[0]).lower()
+    block_size, compression, level = _blocks(options, kind)
     if compression not in COMPRESSIONS:
         raise UnsupportedError(
             f"'{kind}-index.compression' = '{compression}' is not supported.",
             hint=f"Supported are {', '.join(COMPRESSIONS)}.",
         )
     most = options.number("sorted-index.records-per-range")
-    if most <= 0 or options.memory(f"{kind}-index.{size}") <= 0:
+    if most <= 0 or block_size <= 0:
         raise ArgumentError(
-            f"'sorted-index.records-per-range' and '{kind}-index.{size}' must be positive.",
+            f"'sorted-index.records-per-range' and the size of blocks of the {kind} index must be positive.",
             hint="Leave them out for their default values.",
         )
     return GlobalIndexWork(
-        kind=kind,
-        column=column.name,
-        most_rows=most,
-        block_size=options.memory(f"{kind}-index.{size}"),
-        compression=compression,
-        level=options.number(f"{kind}-index.compression-level"),
+        kind=kind, column=column.name, most_rows=most, block_size=block_size, compression=compression, level=level
     )
+
+
+def _blocks(options: CoreOptions, kind: GlobalIndexKind) -> tuple[int, str, int]:
+    """Return the options of blocks: their size in bytes, their compression, and its level."""
+    if kind is GlobalIndexKind.BTREE:
+        size, codec = options.memory("btree-index.block-size"), options.get("btree-index.compression")
+        level = options.number("btree-index.compression-level")
+    else:
+        size, codec = options.memory("bitmap-index.dictionary-block-size"), options.get("bitmap-index.compression")
+        level = options.number("bitmap-index.compression-level")
+    return size, (codec or COMPRESSIONS[0]).lower(), level
 
 
 def _entries_of(

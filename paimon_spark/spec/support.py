@@ -131,7 +131,8 @@ _USERS = {
 _REFUSED = """
     blob-descriptor-field  blob-view-field  clustering.incremental
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
-    data-file.external-paths  fields.<col>.map.storage-layout  manifest.compression  manifest.format
+    data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
+    manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled  sequence.snapshot-ordering

@@ -25,7 +25,7 @@ MODULES = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "sh
 CALLS = {"eval", "exec", "compile", "__import__"}
 ARROW = {"PyExtensionType", "ExtensionType", "UnknownExtensionType", "register_extension_type", "deserialize"}
 """Names of pyarrow that run or register code for what a file says."""
-BITS = {"deletion_vectors.py", "roaring.py", "roaring64_art.py", "bitmaps.py", "sketches.py"}
+BITS = {"deletion_vectors.py", "roaring.py", "roaring64_art.py", "bitmaps.py", "sketches.py", "sorted_rows.py"}
 """Modules whose `deserialize` is that of pyroaring or datasketches."""
 
 

@@ -40,7 +40,12 @@ class Opener:
 
     def scans(self, column: str, kind: str) -> bool:
         """Return whether comparisons other than equality are evaluated: they may read whole files."""
-        return self.sizes.get((column, kind), 0) <= self.table.options.memory(f"{kind}-index.fallback-scan-max-size")
+        options = self.table.options
+        most = {
+            GlobalIndexKind.BTREE: options.memory("btree-index.fallback-scan-max-size"),
+            GlobalIndexKind.BITMAP: options.memory("bitmap-index.fallback-scan-max-size"),
+        }
+        return self.sizes.get((column, kind), 0) <= most[GlobalIndexKind(kind)]
 
     def open(self, entry: IndexManifestEntry, domain: KeyDomain, rows: int) -> IndexReader:
         """Return a reader of a file."""
