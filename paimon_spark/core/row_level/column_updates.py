@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
+from paimon_spark.core.columns import ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR
 from paimon_spark.core.metadata.row_ranges import RowRange, blob_columns, row_ranges
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.stitched_rows import stitched_rows
+from paimon_spark.core.row_level.changes_by_file import changes_by_file
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.row_level.marked_positions import MarkedPositions
 from paimon_spark.core.table import Table
@@ -69,11 +69,7 @@ class ColumnUpdater(AbortableWriter):
         Raises:
             ConflictError: a file with rows to change is no longer part of the table.
         """
-        paths = pc.run_end_encode(one_chunk(batch.column(FILE_PATH)))
-        start = 0
-        for path, end in zip(paths.values.to_pylist(), paths.run_ends.to_pylist(), strict=True):
-            part = batch.slice(start, end - start)
-            start = end
+        for path, part in changes_by_file(batch):
             if path is None:
                 names = [f.name for f in self._inserted.fields]
                 self._writer.write(prepare_batch(part.select(names), self._inserted).columns)

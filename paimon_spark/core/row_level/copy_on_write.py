@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, TRACKING_FIELDS
+from paimon_spark.core.columns import ROW_INDEX, ROW_KIND, TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_tracking import tracks_rows, with_kept_ids
 from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.row_level.changes_by_file import changes_by_file
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
@@ -55,11 +55,7 @@ class CopyOnWriteRewriter(AbortableWriter):
         Raises:
             ConflictError: a file with rows to change is no longer part of the table.
         """
-        paths = pc.run_end_encode(one_chunk(batch.column(FILE_PATH)))
-        start = 0
-        for path, end in zip(paths.values.to_pylist(), paths.run_ends.to_pylist(), strict=True):
-            part = batch.slice(start, end - start)
-            start = end
+        for path, part in changes_by_file(batch):
             if path is None:
                 self._writer.write(self._new_rows(part))
             else:
