@@ -29,6 +29,26 @@ from paimon_spark.sqlparse.partitions import each_partition
 
 _SUCCESS = "Success"
 _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_condition")
+_ALIAS_AND_SOURCE = (
+    Param(
+        "target_alias",
+        ParamType.STRING,
+        "Alias of the target in the other arguments; must not be the name of a table.",
+        default="the table's own name",
+    ),
+    Param(
+        "source_sqls",
+        ParamType.STRING,
+        "Statements to run first, separated by `;`: `CREATE TEMPORARY VIEW … AS`, `USE` and "
+        "`CREATE CATALOG … WITH`. What they create exists only during the CALL.",
+    ),
+    Param(
+        "source_table",
+        ParamType.STRING,
+        "A table, or a view of the session or of `source_sqls`; its alias is the last part of its name.",
+        required=True,
+    ),
+)
 
 
 @procedure(
@@ -41,24 +61,7 @@ _FIRST = ("target_table", "target_alias", "source_sqls", "source_table", "merge_
             "The table to change: `t`, `db.t` or `catalog.db.t`. It needs a primary key.",
             required=True,
         ),
-        Param(
-            "target_alias",
-            ParamType.STRING,
-            "Alias of the target in the other arguments; must not be the name of a table.",
-            default="the table's own name",
-        ),
-        Param(
-            "source_sqls",
-            ParamType.STRING,
-            "Statements to run first, separated by `;`: `CREATE TEMPORARY VIEW … AS`, `USE` and "
-            "`CREATE CATALOG … WITH`. What they create exists only during the CALL.",
-        ),
-        Param(
-            "source_table",
-            ParamType.STRING,
-            "A table, or a view of the session or of `source_sqls`; its alias is the last part of its name.",
-            required=True,
-        ),
+        *_ALIAS_AND_SOURCE,
         Param(
             "merge_condition",
             ParamType.STRING,
@@ -166,24 +169,7 @@ class MergeInto:
             "The table to change: `t`, `db.t` or `catalog.db.t`, with `'data-evolution.enabled' = 'true'`.",
             required=True,
         ),
-        Param(
-            "target_alias",
-            ParamType.STRING,
-            "Alias of the target in the other arguments; must not be the name of a table.",
-            default="the table's own name",
-        ),
-        Param(
-            "source_sqls",
-            ParamType.STRING,
-            "Statements to run first, separated by `;`: `CREATE TEMPORARY VIEW … AS`, `USE` and "
-            "`CREATE CATALOG … WITH`. What they create exists only during the CALL.",
-        ),
-        Param(
-            "source_table",
-            ParamType.STRING,
-            "A table, or a view of the session or of `source_sqls`; its alias is the last part of its name.",
-            required=True,
-        ),
+        *_ALIAS_AND_SOURCE,
         Param(
             "merge_condition",
             ParamType.STRING,

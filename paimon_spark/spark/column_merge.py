@@ -16,11 +16,11 @@ from paimon_spark.engine.merge_into import STAR, MergeRequest
 from paimon_spark.engine.row_level import RowChanges, check_digits
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
 from paimon_spark.spark.jvm_frames import on_session
-from paimon_spark.spark.merge_into import SOURCE, TARGET, analysed, check_condition, sides
+from paimon_spark.spark.merge_into import SOURCE, TARGET, analysed, check_condition, tables_of
 from paimon_spark.spark.row_level import change_rows
 from paimon_spark.spark.store_assignment import assigned, check_assignable
 from paimon_spark.spark.temp_session import TemporarySession
-from paimon_spark.spec.identifier import Identifier, split_name
+from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import ROW_ID, Operation, RowKind
 from paimon_spark.sqlparse.fragments import Scope, Side, resolve_expression, resolve_settings
 
@@ -78,13 +78,7 @@ def prepare_column_merge(
 def _prepare(
     temporary: TemporarySession, catalog: str, table: Table, name: Identifier, request: MergeRequest, updates: str
 ) -> SparkColumnMerge:
-    target = temporary.table((catalog, name.database, name.object_name), "target_table")
-    if request.target_alias is not None:
-        temporary.name_target(target, request.target_alias)
-    temporary.run_source_sqls(request.source_sqls or "")
-    source_name = tuple(split_name(request.source_table))
-    source = temporary.table(source_name, "source_table")
-    here, there = sides(table, catalog, name, request, source_name, source)
+    target, source, here, there = tables_of(temporary, catalog, table, name, request)
     values = _values(table, here, there, updates)
     check_digits(table, Operation.MERGE, tuple(values))
     both = _scope(here, there)

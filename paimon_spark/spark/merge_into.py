@@ -119,13 +119,7 @@ def _prepare(
 ) -> SparkMerge:
     if any(action.clause is not Clause.INSERT for action in request.actions):
         check_digits(table, Operation.MERGE)
-    target = temporary.table((catalog, name.database, name.object_name), "target_table")
-    if request.target_alias is not None:
-        temporary.name_target(target, request.target_alias)
-    temporary.run_source_sqls(request.source_sqls or "")
-    source_name = tuple(split_name(request.source_table))
-    source = temporary.table(source_name, "source_table")
-    here, there = sides(table, catalog, name, request, source_name, source)
+    target, source, here, there = tables_of(temporary, catalog, table, name, request)
     both = Scope((here, there), (here, there))
     condition = resolve_expression(request.condition, both, "merge_condition")
     actions = tuple(_resolved(table, action, here, there) for action in request.actions)
@@ -136,7 +130,21 @@ def _prepare(
     return SparkMerge(temporary, table, joined, actions)
 
 
-def sides(
+def tables_of(
+    temporary: TemporarySession, catalog: str, table: Table, name: Identifier, request: MergeRequest
+) -> tuple[DataFrame, DataFrame, Side, Side]:
+    """Run the statements of a request; return its target and source, and both by their names in fragments."""
+    target = temporary.table((catalog, name.database, name.object_name), "target_table")
+    if request.target_alias is not None:
+        temporary.name_target(target, request.target_alias)
+    temporary.run_source_sqls(request.source_sqls or "")
+    source_name = tuple(split_name(request.source_table))
+    source = temporary.table(source_name, "source_table")
+    here, there = _sides(table, catalog, name, request, source_name, source)
+    return target, source, here, there
+
+
+def _sides(
     table: Table,
     catalog: str,
     name: Identifier,
