@@ -8,6 +8,9 @@ import sys
 
 from paimon_spark.errors import PaimonError
 
+_FOOTER_BYTES = 4 << 20
+"""Of the data files that the engine itself reads, for small reads of the same files."""
+
 
 def main() -> int:
     """Serve requests until the JVM ends; return 1 if the engine cannot start."""
@@ -18,7 +21,9 @@ def main() -> int:
         check_running(os.environ.pop(RUNNING, None))
         from paimon_spark.bridge.handlers.registry import HANDLERS, import_the_rest
         from paimon_spark.bridge.launcher import serve
+        from paimon_spark.format.parquet_footer import FOOTERS
 
+        FOOTERS.keep(_FOOTER_BYTES)
         serve(HANDLERS, import_the_rest)
     except (PaimonError, ImportError) as error:
         sys.stderr.write(f"{error}\n")

@@ -31,7 +31,8 @@ from paimon_spark.format.base import (
 )
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
 from paimon_spark.format.filters import matching_rows
-from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, shown_as_bytes, to_int96
+from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, to_int96
+from paimon_spark.format.parquet_footer import FOOTERS
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.schema_conform import conform_batch, conform_table
 from paimon_spark.format.write_options import codec_of, compression_level, flag, memory
@@ -121,10 +122,9 @@ class ParquetReader:
         try:
             self._actual_size = self._source.size()
             with self._errors():
-                metadata = pq.read_metadata(self._source)
-                self._metadata = shown_as_bytes(self._source, metadata)
-                self._schema = self._metadata.schema.to_arrow_schema()
-                self._columns = tuple(self._schema.names)
+                self._footer = FOOTERS.read(self._source, path)
+                self._metadata = self._footer.metadata
+                self._columns = tuple(self._footer.schema.names)
         except BaseException:
             self._source.close()
             raise
@@ -154,16 +154,9 @@ class ParquetReader:
 
         Statistics of floating point columns exclude NaN, so an expression on such a column selects all row groups.
         """
-        everything = list(range(self.num_row_groups))
-        if expression is None or not everything:
-            return everything
-        import pyarrow.dataset as pds  # imports pandas if it is installed, which most processes do not need
-
-        try:
-            fragment = pds.ParquetFileFormat().make_fragment(self._source)
-            return [g.id for g in fragment.subset(expression, schema=self._with_statistics).row_groups]
-        except (pa.ArrowException, OSError, ValueError):  # also where the expression names other columns
-            return everything
+        if expression is None:
+            return list(range(self.num_row_groups))
+        return self._footer.row_groups(self._source, expression)
 
     def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
         """Return whether `expression` is true for a row of a row group; only its `columns` are decoded."""
@@ -181,11 +174,6 @@ class ParquetReader:
             columns = map(group.column, range(group.num_columns))
             total += sum(c.total_compressed_size for c in columns if c.path_in_schema.partition(".")[0] in wanted)
         return total
-
-    @property
-    def _with_statistics(self) -> pa.Schema:
-        """Return the columns whose statistics determine which row groups match."""
-        return pa.schema([f for f in self._schema if not pa.types.is_floating(f.type)])
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None

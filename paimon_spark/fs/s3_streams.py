@@ -52,6 +52,11 @@ class ObjectInput(io.RawIOBase):
         self._block, self._block_at = b"", 0
         self._at = 0
 
+    def close(self) -> None:
+        """Close the object and release what is cached of it."""
+        self._tail = self._block = b""
+        super().close()
+
     def readable(self) -> bool:
         """Return True."""
         return True
