@@ -6,9 +6,10 @@ Python workers the same again: more than reading a few megabytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -35,6 +36,8 @@ _FILES_AT_ONCE = 8
 _WORTH_THREADS = 256 << 10
 
 Batches = list[pa.RecordBatch]
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 def is_small(plans: Sequence[SelectPlan]) -> bool:
@@ -86,9 +89,14 @@ def _read(splits: Sequence[tuple[SelectPlan, Split]]) -> Iterator[Batches]:
     """Yield the rows of each split; several are read concurrently unless the first one may suffice."""
     if len(splits) <= 1 or splits[0][0].limit is not None or not _worth_threads(splits):
         yield from map(_rows, splits)
-        return
-    with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(splits)), "paimon-read") as pool:
-        jobs = [pool.submit(copy_context().run, _rows, s) for s in splits]
+    else:
+        yield from concurrently(_rows, splits)
+
+
+def concurrently(read: Callable[[_T], _R], items: Sequence[_T]) -> Iterator[_R]:
+    """Yield the result of `read` for each item, in order; a few threads work ahead."""
+    with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(items)), "paimon-read") as pool:
+        jobs = [pool.submit(copy_context().run, read, item) for item in items]
         try:
             for job in jobs:
                 yield job.result()

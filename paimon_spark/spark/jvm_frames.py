@@ -112,7 +112,7 @@ def native_frame(
 def superseded_rows_of(
     splits: Sequence[str],
     known: Callable[[Sequence[str]], Mapping[str, Mapping[str, bytes]]],
-    find: Callable[[Sequence[str]], DataFrame],
+    find: Callable[[Sequence[str]], DataFrame | None],
 ) -> Any:
     """Return the JVM's cache of the superseded rows of splits, which outlives the statement.
 
@@ -120,7 +120,8 @@ def superseded_rows_of(
         splits: for each split, a key of its files and of the rules of their merge.
         known: called with the keys of splits that are not cached; returns the superseded rows of those that need no
             job: serialized bitmaps by the paths of files.
-        find: called with the keys of the others; returns the frame that finds the rows.
+        find: called with the keys of the others; returns the frame that finds the rows. Without a frame, the JVM asks
+            the engine for the rows.
     """
     with _lines(splits) as keys:
         superseded = jvm_frames().supersededRows(keys)
@@ -130,7 +131,8 @@ def superseded_rows_of(
         with _lines(_superseded_lines(found)) as lines:
             superseded.know(lines)
         missing = [key for key in missing if key not in found]
-    return superseded.findBy(find(missing)._jdf) if missing else superseded
+    job = find(missing) if missing else None
+    return superseded if job is None else superseded.findBy(job._jdf)
 
 
 def _superseded_lines(found: Mapping[str, Mapping[str, bytes]]) -> Iterator[str]:

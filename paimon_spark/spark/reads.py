@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from itertools import chain, groupby
@@ -13,25 +13,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks, task_cost
+from paimon_spark.core.bin_packing import SMALL_TASK_WORK, group_tasks
 from paimon_spark.core.columns import AUDIT_ROW_KIND, PARTITION
-from paimon_spark.core.read.superseded_rows import few_vectors, superseded_rows
 from paimon_spark.core.scan.splits import Split, splits_to_json
-from paimon_spark.core.table import Table
-from paimon_spark.spark.arrow_map import map_in_arrow, read_in_arrow
-from paimon_spark.spark.executor.worker import FOUND, RowForm, finder, keyed_splits, reader
+from paimon_spark.spark.arrow_map import read_in_arrow
+from paimon_spark.spark.executor.worker import RowForm, reader
 from paimon_spark.spark.jvm_frames import (
     bucket_frame,
     empty_frame,
     native_frame,
-    superseded_rows_of,
     tasks_at_once,
     text_frame,
 )
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.native_columns import NativeFiles
-from paimon_spark.spark.native_scan import native_spec, superseded_rows_key
+from paimon_spark.spark.native_scan import native_spec
 from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.superseded import split_cost, superseded_of
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.predicate import TRUE, to_json
 from paimon_spark.spec.quoted_text import quoted_name
@@ -40,18 +38,21 @@ from paimon_spark.spec.types import ArrayType
 _BUCKET = attrgetter("bucket")
 
 
-def read_frame(session: SparkSession, request: ReadRequest, *, by_bucket: bool = False) -> DataFrame:
+def read_frame(
+    session: SparkSession, request: ReadRequest, *, by_bucket: bool = False, asks_engine: bool = False
+) -> DataFrame:
     """Return the rows of `request` as a frame without any shuffle. Additional columns may be included.
 
     Args:
         session: the session of the statement.
         request: what is read.
         by_bucket: whether the JVM needs the buckets of the files, to group tasks by bucket.
+        asks_engine: whether the JVM will ask for the `superseded_in_engine` of the request when the query runs.
     """
     read_modes = request.read_modes
     frames = [_native(session, request, files, by_bucket=by_bucket) for files in read_modes.native_files]
     if read_modes.filtered:
-        superseded = _superseded_rows(session, request.table, read_modes.filtered)
+        superseded = superseded_of(session, request, asks_engine=asks_engine)
         frames += [
             _native(session, request, files, superseded, by_bucket=by_bucket) for files in read_modes.filtered_files
         ]
@@ -66,8 +67,8 @@ def read_frame(session: SparkSession, request: ReadRequest, *, by_bucket: bool =
 def _by_workers(session: SparkSession, request: ReadRequest, *, by_bucket: bool) -> DataFrame:
     slots = tasks_at_once(session)
     tasks = chain(
-        group_tasks(request.read_modes.workers, _work, slots),
-        group_tasks(request.read_modes.small, _work, slots, SMALL_TASK_WORK),
+        group_tasks(request.read_modes.workers, split_cost, slots),
+        group_tasks(request.read_modes.small, split_cost, slots, SMALL_TASK_WORK),
     )
     splits = bucket_frame(session, _by_bucket(tasks)) if by_bucket else text_frame(session, map(splits_to_json, tasks))
     predicate = None if request.predicate == TRUE else to_json(request.predicate)
@@ -94,28 +95,6 @@ def _native(
 ) -> DataFrame:
     spec, groups = native_spec(request, files, filtered=superseded is not None, by_bucket=by_bucket)
     return native_frame(session, spec, groups, native_access(request.table).conf, superseded)
-
-
-def _superseded_rows(session: SparkSession, table: Table, splits: Sequence[Split]) -> Any:
-    """Return the cached superseded rows of `splits`, and the frame that finds the others."""
-    by_name = {superseded_rows_key(table, s): s for s in splits}
-
-    def known(missing: Sequence[str]) -> dict[str, dict[str, bytes]]:
-        marked = [name for name in missing if by_name[name].raw]
-        if not few_vectors([by_name[name] for name in marked]):
-            return {}
-        return {n: {path: b.serialize() for path, b in superseded_rows(table, by_name[n])} for n in marked}
-
-    def find(missing: Sequence[str]) -> DataFrame:
-        tasks = group_tasks(missing, lambda name: _work(by_name[name]), tasks_at_once(session))
-        lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
-        return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
-
-    return superseded_rows_of(list(by_name), known, find)
-
-
-def _work(split: Split) -> int:
-    return task_cost(split.size, split.file_count)
 
 
 def _row_type(request: ReadRequest) -> StructType:

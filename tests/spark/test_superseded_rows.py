@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 from paimon_spark.spark.read_modes import FEWEST_ROWS
 
 COUNT = FEWEST_ROWS + 5_000
+LOCAL = "spark.paimon.read.local-max-bytes"
 FILTERED = "native without superseded rows"
 SUMS = "SELECT count(*), sum(id), sum(v), sum(length(s)), max(s), count(v) FROM {}"
 
@@ -23,8 +25,8 @@ def plan_of(spark: SparkSession, sql: str) -> str:
     return str(one(spark, f"EXPLAIN {sql}")[0])
 
 
-@pytest.fixture
-def merged(spark: SparkSession) -> tuple[str, str]:
+@pytest.fixture(params=["found by a job", "found by the engine"])
+def merged(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
     """A table whose files overlap, and a view of the rows that it must show."""
     spark.sql(
         "CREATE TABLE t (id BIGINT, v INT, s STRING) "
@@ -44,7 +46,11 @@ def merged(spark: SparkSession) -> tuple[str, str]:
         FROM range({COUNT})
         WHERE id BETWEEN 49990 AND 50009 OR NOT (id % 1000 = 7 OR id BETWEEN 40000 AND 50000)"""
     )
-    return "t", "wanted"
+    if request.param == "found by the engine":
+        size = one(spark, "SELECT sum(file_size_in_bytes) FROM `t$files`")[0]
+        spark.conf.set(LOCAL, str(size * 6 // 10))  # too little for all columns, enough for one of three
+    yield "t", "wanted"
+    spark.conf.set(LOCAL, "0")
 
 
 def test_same_rows(spark: SparkSession, merged: tuple[str, str]) -> None:
@@ -55,8 +61,12 @@ def test_same_rows(spark: SparkSession, merged: tuple[str, str]) -> None:
         assert spark.sql(f"SELECT * FROM {side}").isEmpty()
 
 
-def test_dead_rows_are_found_once_for_each_snapshot(spark: SparkSession, merged: tuple[str, str]) -> None:
-    assert "Subquery" in plan_of(spark, "SELECT sum(v) FROM t")
+def test_dead_rows_are_found_once_for_each_snapshot(
+    spark: SparkSession, merged: tuple[str, str], request: pytest.FixtureRequest
+) -> None:
+    plan = plan_of(spark, "SELECT sum(v) FROM t")
+    assert "Subquery" in plan
+    assert ("PaimonEngine" in plan) == ("engine" in request.node.callspec.id), plan
     before = one(spark, "SELECT sum(v) FROM t")
     assert "Subquery" not in plan_of(spark, "SELECT max(s) FROM t WHERE v > 3")
     spark.sql("INSERT INTO t VALUES (-1, 1000, 'new')")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import TableToken, load_token, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
+from paimon_spark.core.read.superseded_rows import SUPERSEDED
 from paimon_spark.core.scan.top import RowOrder
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
@@ -34,6 +36,7 @@ from paimon_spark.spark.jvm_frames import arrow_frame, session_for
 from paimon_spark.spark.native_access import native_access
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
+from paimon_spark.spark.superseded import superseded_in_engine
 from paimon_spark.spark.types import batch_for_spark, variant_types
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.options import CoreOptions
@@ -231,7 +234,7 @@ def scan_frame(request: Request) -> JvmAnswer:
     if request.args.get("prunes_later"):
         readings = tuple(replace(r, prunes_later=True) for r in readings)
     by_bucket = bool(request.args.get("by_bucket"))
-    frames = [read_frame(session, r, by_bucket=by_bucket) for r in readings]
+    frames = [read_frame(session, r, by_bucket=by_bucket, asks_engine=True) for r in readings]
     first, names = readings[0], request.args["columns"]
     if len(frames) > 1 and not names:
         names = frames[0].columns[:1]
@@ -249,10 +252,21 @@ def local_rows(request: Request) -> bytes | dict[str, Any]:
     first = planned.plans[0]
     variants = variant_types(first.table.schema.fields)
     empty = batch_for_spark(pa.RecordBatch.from_pylist([], first.schema), variants)
+    return _stream(empty.schema, (batch_for_spark(batch, variants) for batch in found))
+
+
+def superseded_rows(request: Request) -> bytes:
+    """Find the superseded rows of splits of a planned read: an Arrow stream of `SUPERSEDED` rows."""
+    planned, missing = _plans.get(request.args["scan"]) or _plan(request), set(request.args["missing"])
+    found = (superseded_in_engine(reading, missing) for reading in planned.readings)
+    return _stream(SUPERSEDED, chain.from_iterable(found))
+
+
+def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, empty.schema) as stream:
-        for batch in found:
-            stream.write_batch(batch_for_spark(batch, variants))
+    with pa.ipc.new_stream(sink, schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
     return sink.getvalue().to_pybytes()
 
 
@@ -269,4 +283,4 @@ def aggregate_rows(request: Request) -> dict[str, Any]:
     }
 
 
-HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, local_rows, aggregate_rows)}
+HANDLERS = {h.__name__: h for h in (plan_scan, scan_frame, local_rows, superseded_rows, aggregate_rows)}

@@ -32,6 +32,8 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.types import DataField
 
+SUPERSEDED = pa.schema({"split": pa.string(), "file": pa.string(), "rows": pa.binary()})
+"""Superseded rows as rows: the key of a split, the path of a file, a serialized bitmap of positions."""
 _MOST = 1 << 32
 """Size of the range of bitmap positions; no data file has that many rows."""
 _FEW_VECTOR_FILES = 8
@@ -51,6 +53,33 @@ def superseded_rows(table: Table, split: Split) -> Iterator[tuple[str, BitMap]]:
     Memory: one bit per row of the split, and the memory of a merge.
     """
     return superseded_in(BucketFiles.of(table, split), split)
+
+
+def superseded_batch(table: Table, split: Split, key: str) -> pa.RecordBatch:
+    """Return what `superseded_rows` yields as rows of `SUPERSEDED`, and one row without file and bitmap.
+
+    Args:
+        table: the table.
+        split: one of its splits.
+        key: the value of the first column.
+    """
+    found: list[tuple[str | None, bytes | None]] = [(None, None)]
+    found += [(path, rows.serialize()) for path, rows in superseded_rows(table, split)]
+    paths, bitmaps = zip(*found, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.repeat(key, len(found)), pa.array(paths, pa.string()), pa.array(bitmaps, pa.binary())], schema=SUPERSEDED
+    )
+
+
+def bytes_of_keys(table: Table, split: Split) -> int:
+    """Return the estimated bytes in data files that `superseded_rows` decodes: the share of keys and sequence fields.
+
+    The files of a split that is not merged are not read.
+    """
+    if not table.is_primary_key_table or split.raw:
+        return 0
+    order = merge_order(table)
+    return split.size * len({f.name for f in order.key} | {f.name for f in order.sequence}) // len(table.schema.fields)
 
 
 def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_BYTES) -> Iterator[tuple[str, BitMap]]:

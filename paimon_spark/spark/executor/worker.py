@@ -20,7 +20,7 @@ from paimon_spark.core.commit_message import CommitMessage, messages_to_json
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.read.postponed import split_rows
 from paimon_spark.core.read.split_reader import first_rows, read_split
-from paimon_spark.core.read.superseded_rows import superseded_rows
+from paimon_spark.core.read.superseded_rows import superseded_batch
 from paimon_spark.core.read.update_pairs import packed_pairs
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.spill.space import local_directories
@@ -281,17 +281,8 @@ def find_superseded_rows(table: str, batches: Batches) -> Batches:
     with _task():
         for text in chain.from_iterable(text.split(_NEXT) for text in _texts(batches)):
             key, _, split = text.partition(" ")
-            found: list[tuple[str | None, bytes | None]] = [(None, None)]
             for one in splits_from_json(split):
-                found += [(path, rows.serialize()) for path, rows in superseded_rows(source, one)]
-            paths, bitmaps = zip(*found, strict=True)
-            yield pa.RecordBatch.from_pydict(
-                {
-                    "split": pa.repeat(key, len(found)),
-                    "file": pa.array(paths, pa.string()),
-                    "rows": pa.array(bitmaps, pa.binary()),
-                }
-            )
+                yield superseded_batch(source, one, key)
 
 
 def _kind_first(batch: pa.RecordBatch) -> pa.RecordBatch:

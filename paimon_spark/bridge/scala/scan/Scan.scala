@@ -118,9 +118,18 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     planned.getOrElseUpdate((prunesLater, byBucket), {
       val args = Map("prunes_later" -> prunesLater, "by_bucket" -> byBucket)
       val frame = Engine.jvmObject("scan_frame", pinned ++ args, table.catalog, Nil).asInstanceOf[Dataset[_]]
-      frame.queryExecution.analyzed
+      val read = frame.queryExecution.analyzed
+      read.foreach(_.expressions.foreach(_.foreach {
+        case test: NotSuperseded => test.superseded.askEngine(frame.queryExecution.sparkSession, superseded)
+        case _ =>
+      }))
+      read
     })
   }
+
+  private def superseded(missing: Seq[String]): Array[Byte] =
+    Engine.bytes("superseded_rows", pinned + ("missing" -> missing), table.catalog)
+      .getOrElse(throw new IllegalStateException("The engine has found no superseded rows"))
 
   /** Whether the read is so small that the engine reads the rows itself. */
   def isLocal: Boolean = Json.optional(plan, "local").exists(_.asBoolean())

@@ -11,30 +11,37 @@ import org.roaringbitmap.buffer.ImmutableRoaringBitmap
 
 import org.apache.spark.{SparkContext, SparkException}
 import org.apache.spark.broadcast.Broadcast
+import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode, FalseLiteral}
 import org.apache.spark.sql.catalyst.expressions.codegen.Block._
 import org.apache.spark.sql.catalyst.trees.BinaryLike
-import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.execution.{BaseSubqueryExec, ExecSubqueryExpression, SubqueryExec}
-import org.apache.spark.sql.types.{BooleanType, DataType}
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.execution.{BaseSubqueryExec, ExecSubqueryExpression, LeafExecNode, SubqueryExec}
+import org.apache.spark.sql.types.{BinaryType, BooleanType, DataType, StringType, StructType}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Positions of superseded rows, as a serialized roaring bitmap per file path. */
 final class SupersededRows(splits: Seq[String]) extends Serializable {
   import SupersededRows.Bitmaps
 
-  @transient private lazy val found: mutable.Map[String, Bitmaps] =
-    mutable.Map(splits.flatMap(s => SupersededRows.cached(s).map(s -> _)): _*)
+  @transient private lazy val found = mutable.Map[String, Bitmaps]()
   @transient private var job: Option[SubqueryExec] = None
   private var shipped: Broadcast[Bitmaps] = _
 
   /** The keys of the splits whose superseded rows are not known yet, as JSON. */
   def missing(): String = Json.text(unknown)
 
-  private def unknown: Seq[String] = synchronized(splits.filterNot(found.contains))
+  /** The splits whose rows neither this query nor another one has found. */
+  private def unknown: Seq[String] = synchronized {
+    splits.filterNot(found.contains).filterNot { s =>
+      val known = SupersededRows.cached(s)
+      known.foreach(found(s) = _)
+      known.isDefined
+    }
+  }
 
   /** Adds positions that are found without a job: JSON arrays of split key, file path and bitmap in base64, one a line,
     * and for each split one array of its key alone. The lines, or `@file` with them. */
@@ -50,6 +57,11 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
     job = Some(frame.sparkSession.withActive(SubqueryExec("superseded rows", frame.queryExecution.executedPlan)))
     this
   }
+
+  /** `ask` returns the engine's rows for the missing splits, as those of `findBy`; for rows that no job finds. */
+  def askEngine(session: SparkSession, ask: Seq[String] => Array[Byte]): Unit = if (job.isEmpty && unknown.nonEmpty)
+    job = Some(session.withActive(
+      SubqueryExec("superseded rows", PaimonEngineExec(() => Some(unknown).filter(_.nonEmpty).map(ask)))))
 
   /** The filter as executed by Spark: a subquery expression, unless all superseded rows are known. */
   def planned(test: NotSuperseded): Expression =
@@ -93,7 +105,16 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
   private def identity: Seq[String] = splits
 }
 
+/** The superseded rows that the engine finds when the query runs; None if they are known by then. */
+case class PaimonEngineExec(ask: () => Option[Array[Byte]]) extends LeafExecNode {
+  override val output: Seq[Attribute] = DataTypesBridge.attributes(SupersededRows.Schema)
+  override def executeCollect(): Array[InternalRow] =
+    session.withActive(ask()).fold(Array.empty[InternalRow])(LocalBatches(_, output, Nil, output).rows())
+  override protected def doExecute(): RDD[InternalRow] = sparkContext.parallelize(executeCollect().toSeq, 1)
+}
+
 object SupersededRows {
+  val Schema: StructType = new StructType().add("split", StringType).add("file", StringType).add("rows", BinaryType)
   type Bitmaps = Map[String, Array[Byte]]
 
   private val Limit = math.max(16L << 20, Runtime.getRuntime.maxMemory() / 32)
