@@ -17,6 +17,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.read.read_cost import bytes_to_read
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
+from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.fs.base import PIECE_BYTES
 from paimon_spark.spec.predicate import TRUE
@@ -32,7 +33,9 @@ _ROW_BYTES = 8
 _MOST_ROWS = 200_000
 """Maximum number of rows without a filter: the JVM converts more rows slower than it starts a job.
 """
-_FILES_AT_ONCE = 8
+_REMOTE_THREADS = 8
+_LOCAL_THREADS = 2
+"""More of them contend for the interpreter: eight take as long, and half as much CPU time again."""
 _WORTH_THREADS = 256 << 10
 
 Batches = list[pa.RecordBatch]
@@ -87,15 +90,28 @@ def read_small(plans: Sequence[SelectPlan]) -> Batches | None:
 
 def _read(splits: Sequence[tuple[SelectPlan, Split]]) -> Iterator[Batches]:
     """Yield the rows of each split; several are read concurrently unless the first one may suffice."""
-    if len(splits) <= 1 or splits[0][0].limit is not None or not _worth_threads(splits):
+    if not splits or splits[0][0].limit is not None:
         yield from map(_rows, splits)
-    else:
-        yield from concurrently(_rows, splits)
+        return
+    worth_threads = sum(s.size for _, s in splits) >= _WORTH_THREADS
+    yield from concurrently(_rows, splits, splits[0][0].table, locally=_LOCAL_THREADS if worth_threads else 1)
 
 
-def concurrently(read: Callable[[_T], _R], items: Sequence[_T]) -> Iterator[_R]:
-    """Yield the result of `read` for each item, in order; a few threads work ahead."""
-    with ThreadPoolExecutor(min(_FILES_AT_ONCE, len(items)), "paimon-read") as pool:
+def concurrently(read: Callable[[_T], _R], items: Sequence[_T], table: Table, *, locally: int) -> Iterator[_R]:
+    """Yield the result of `read` for each item, in order; a few threads work ahead.
+
+    Args:
+        read: reads files of `table`.
+        items: what to read.
+        table: the table. Reads from an object store wait most of the time.
+        locally: the number of threads if it is in a local file system; 1 for none.
+    """
+    remote = table.file_io.preferred_read_bytes > PIECE_BYTES
+    threads = min(_REMOTE_THREADS if remote else locally, len(items))
+    if threads <= 1:
+        yield from map(read, items)
+        return
+    with ThreadPoolExecutor(threads, "paimon-read") as pool:
         jobs = [pool.submit(copy_context().run, read, item) for item in items]
         try:
             for job in jobs:
@@ -103,11 +119,6 @@ def concurrently(read: Callable[[_T], _R], items: Sequence[_T]) -> Iterator[_R]:
         finally:
             for job in jobs:
                 job.cancel()
-
-
-def _worth_threads(splits: Sequence[tuple[SelectPlan, Split]]) -> bool:
-    remote = splits[0][0].table.file_io.preferred_read_bytes > PIECE_BYTES
-    return remote or sum(s.size for _, s in splits) >= _WORTH_THREADS
 
 
 def _rows(what: tuple[SelectPlan, Split]) -> Batches:

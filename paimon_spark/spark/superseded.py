@@ -54,8 +54,8 @@ def superseded_in_engine(request: ReadRequest, missing: Collection[str]) -> Iter
         missing: the keys of the splits, as of `superseded_rows_key`; those of other requests are ignored.
     """
     wanted = [(name, split) for name, split in _by_name(request).items() if name in missing]
-    if wanted:
-        yield from concurrently(lambda one: superseded_batch(request.table, one[1], one[0]), wanted)
+    table = request.table
+    yield from concurrently(lambda one: superseded_batch(table, one[1], one[0]), wanted, table, locally=1)
 
 
 def split_cost(split: Split) -> int:
