@@ -6,7 +6,8 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -16,6 +17,9 @@ from paimon_spark.spark.executor.task_watchdog import GRACE_SECONDS
 _DESCRIPTION = "spark.job.description"
 _INTERRUPT = "spark.job.interruptOnCancel"
 _PATIENCE_SECONDS = 30.0
+_AGAIN_SECONDS = 2.0
+"""After this time without an end, tasks are interrupted again."""
+_MOST_TASKS = 10_000
 _engine_tags: list[str] = []
 _POLL_SECONDS = 0.05
 
@@ -94,17 +98,43 @@ def _property(context: SparkContext, key: str, value: str) -> Iterator[None]:
 
 def _wait_for_tasks(context: SparkContext, tag: str) -> None:
     tracker = context._jsc.sc().statusTracker()
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while time.monotonic() < deadline and any(_runs(tracker, job) for job in tracker.getJobIdsForTag(tag)):
+    now = time.monotonic()
+    deadline, again = now + _PATIENCE_SECONDS, now + _AGAIN_SECONDS
+    while now < deadline and any(_runs(tracker, job) for job in tracker.getJobIdsForTag(tag)):
+        if now > again:
+            _interrupt_tasks(context, tag)
+            again = now + _AGAIN_SECONDS
         time.sleep(_POLL_SECONDS)
+        now = time.monotonic()
     time.sleep(GRACE_SECONDS)
+
+
+def _interrupt_tasks(context: SparkContext, tag: str) -> None:
+    """Interrupt the running tasks of jobs with a tag.
+
+    Spark interrupts a task of a cancelled job once. Code that it runs, such as Hadoop's access to local files, may
+    swallow that.
+    """
+    scheduler, jvm = context._jsc.sc(), cast("Any", context._jvm)
+    status = jvm.org.apache.spark.status.api.v1
+    running, by_id = jvm.java.util.List.of(status.TaskStatus.RUNNING), status.TaskSorting.ID
+    tracker = scheduler.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForTag(tag)]
+    for stage in chain.from_iterable(_active_stages(tracker, job.get()) for job in jobs if job.isDefined()):
+        attempt = stage.currentAttemptId()
+        tasks = scheduler.statusStore().taskList(stage.stageId(), attempt, 0, _MOST_TASKS, by_id, running)
+        for number in range(tasks.size()):
+            scheduler.killTaskAttempt(tasks.apply(number).taskId(), True, "cancelled")  # noqa: FBT003, it has no name
 
 
 def _runs(tracker: Any, job_id: int) -> bool:
     job = tracker.getJobInfo(job_id)
     if job.isEmpty():
         return False
-    if str(job.get().status()) == "RUNNING":
-        return True
-    stages = [tracker.getStageInfo(stage) for stage in job.get().stageIds()]
-    return any(stage.isDefined() and stage.get().numActiveTasks() > 0 for stage in stages)
+    return str(job.get().status()) == "RUNNING" or next(_active_stages(tracker, job.get()), None) is not None
+
+
+def _active_stages(tracker: Any, job: Any) -> Iterator[Any]:
+    """Yield the stages of a job that have running tasks."""
+    stages = [tracker.getStageInfo(stage) for stage in job.stageIds()]
+    return (s.get() for s in stages if s.isDefined() and s.get().numActiveTasks() > 0)

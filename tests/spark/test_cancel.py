@@ -84,6 +84,22 @@ def test_a_cancelled_insert_leaves_no_file(spark: SparkSession, warehouse: Path,
     assert spark.sql("SELECT count(*) FROM t").collect()[0][0] == 10
 
 
+def test_a_task_that_swallows_an_interrupt_is_cancelled(spark: SparkSession, warehouse: Path) -> None:
+    spark.sql("CREATE TABLE w (id BIGINT)")
+    before = files(spark, warehouse, "w")
+    steps = (
+        "reflect('java.util.concurrent.locks.LockSupport', 'parkNanos', 60000000000L)",
+        "reflect('java.lang.Thread', 'interrupted')",
+        "reflect('java.lang.Thread', 'sleep', 60000L)",
+    )
+    slow = f"SELECT id FROM range(1) WHERE concat({', '.join(steps)}) IS NOT NULL"
+    with running(spark, f"INSERT INTO w {slow}") as failure:
+        wait_for(lambda: has_job(spark))
+        time.sleep(1)
+        cancel(spark, failure)
+    assert files(spark, warehouse, "w") == before
+
+
 def test_a_cancelled_compaction_leaves_no_file(spark: SparkSession, warehouse: Path) -> None:
     spark.sql(
         "CREATE TABLE c (id BIGINT, v STRING) TBLPROPERTIES ('primary-key'='id', 'bucket'='1', 'write-only'='true',"
@@ -142,6 +158,8 @@ def test_another_session_sees_and_cancels_a_compaction(spark: SparkSession, ware
     )
     for _ in range(2):
         spark.sql("INSERT INTO r SELECT id, uuid() FROM range(1000000)")
+    slow = "'file.compression'='zstd', 'file.compression.zstd-level'='19'"
+    spark.sql(f"ALTER TABLE r SET TBLPROPERTIES ({slow})")
     before = files(spark, warehouse, "r")
     other = other_session(spark)
     with running(spark, "CALL sys.compact('r')") as failure:
