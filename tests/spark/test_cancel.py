@@ -57,6 +57,14 @@ def has_job(spark: SparkSession) -> bool:
     return any(i is not None and i.status == "RUNNING" for i in infos)
 
 
+def has_task(spark: SparkSession) -> bool:
+    """Return whether a task of the group runs."""
+    tracker = spark.sparkContext.statusTracker()
+    jobs = [tracker.getJobInfo(j) for j in tracker.getJobIdsForGroup(GROUP)]
+    stages = [tracker.getStageInfo(s) for j in jobs if j is not None for s in j.stageIds]
+    return any(s is not None and s.numActiveTasks > 0 for s in stages)
+
+
 def cancel(spark: SparkSession, failure: list[str]) -> None:
     """Cancel the group; the statement must fail in time."""
     started = time.monotonic()
@@ -94,7 +102,7 @@ def test_a_task_that_swallows_an_interrupt_is_cancelled(spark: SparkSession, war
     )
     slow = f"SELECT id FROM range(1) WHERE concat({', '.join(steps)}) IS NOT NULL"
     with running(spark, f"INSERT INTO w {slow}") as failure:
-        wait_for(lambda: has_job(spark))
+        wait_for(lambda: has_task(spark))
         time.sleep(1)
         cancel(spark, failure)
     assert files(spark, warehouse, "w") == before
