@@ -109,7 +109,8 @@ class Compact:
     """Merge the files of each bucket, in a job with one task per bucket; small buckets share a task.
 
     In a primary key table, `full` leaves one sorted run per bucket, without superseded and deleted rows. In an append
-    table, it leaves fewer, larger files. Buckets are committed in groups, and groups committed before a cancellation
+    table, it leaves fewer, larger files; with row tracking, files whose rows have no ids, which a program without row
+    tracking has written, stay as they are. Buckets are committed in groups, and groups committed before a cancellation
     are kept. A group consists of whole partitions with 32 buckets, or more if these have up to 256 MB and 4096 files in
     total. A group whose files another commit replaces meanwhile is compacted again, at most five times, on the newest
     snapshot. Earlier snapshots keep reading the old files until they expire. In a table that is already compact, no

@@ -37,6 +37,11 @@ def stored_tracking(file: DataFileMeta) -> tuple[DataField, ...]:
     return tuple(f for f in TRACKING_FIELDS if file.write_cols is not None and f.name in file.write_cols)
 
 
+def has_row_ids(file: DataFileMeta) -> bool:
+    """Return whether the rows of a file of an append table have ids; writers that do not track rows give none."""
+    return file.first_row_id is not None or ROW_ID in (file.write_cols or ())
+
+
 def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> pa.Table:
     """Return rows of a file with the nulls of their tracking columns filled in; columns that were not read stay absent.
 
@@ -54,7 +59,9 @@ def fill_row_ids(rows: pa.Table, file: DataFileMeta, start: int, where: str) -> 
             if file.first_row_id is None:
                 raise CorruptTableError(
                     f"The data file {where} does not store the ids of its rows.",
-                    hint="It was written before 'row-tracking.enabled' was set. Select the other columns only.",
+                    hint="It was written before 'row-tracking.enabled' was set, or by a program that does not track "
+                    "rows. Select the other columns only, or write the rows again by INSERT OVERWRITE, which gives "
+                    "them ids.",
                 )
             ids = pa.array(np.arange(rows.num_rows, dtype=np.int64) + (file.first_row_id + start))
             rows = rows.set_column(i, name, pc.coalesce(rows.column(i), ids))

@@ -24,6 +24,7 @@ from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
+from paimon_spark.core.metadata.row_tracking import has_row_ids, tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.result import ScannedBucket
 from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
@@ -328,6 +329,8 @@ def _append_groups(
     table: Table, files: Sequence[DataFileMeta], strategy: Strategy, vectors: Vectors
 ) -> list[tuple[DataFileMeta, ...]]:
     options, full = append_options(table), strategy is Strategy.FULL
+    if tracks_rows(table):
+        files = [f for f in files if has_row_ids(f)]  # a rewritten file stores the ids of its rows
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return pick_unaware(files, options, vectors, full=full)
     group = pick_bucketed_full(files, options, vectors) if full else pick_bucketed(files, options)

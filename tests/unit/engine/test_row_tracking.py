@@ -116,6 +116,26 @@ def test_ids_go_on_after_a_release_that_does_not_know_them(*, compacted: bool) -
     assert next_row_id(table) == (before.next_row_id or 0) + 1
 
 
+@pytest.mark.parametrize("marked", [{}, MARKED], ids=["rewritten", "marked"])
+def test_compaction_leaves_files_whose_rows_have_no_ids(marked: dict[str, str]) -> None:
+    tracking = tracking_table(**marked)
+    untracked = {k: v for k, v in tracking.schema.options.items() if k != "row-tracking.enabled"}
+    table = new_table({"k": "INT", "v": "STRING"}, options=untracked)
+    put(table, (1, "a"), (2, "b"))
+    tracked_from_now_on = replace(table.schema, id=1, options=tracking.schema.options)
+    table.schema_store.try_create(tracked_from_now_on)
+    table = Table.of(table.identifier, table.path, tracked_from_now_on, table.file_io)
+    (without,) = files(table)
+    assert without.first_row_id is None
+    for k in range(3, 7):
+        put(table, (k, "c"))
+    compact(table)
+    kept, compacted = sorted(files(table), key=lambda f: f.write_cols is not None)
+    assert kept == without
+    assert compacted.row_count == 4
+    assert sorted(r["k"] for r in read_arrow(table).to_pylist()) == [1, 2, 3, 4, 5, 6]
+
+
 def test_records_say_what_they_hold() -> None:
     table = tracking_table()
     put(table, (1, "a"), (2, "b"), (3, "c"))
