@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,6 +15,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.global_indexes import CreatePlan, execute_create, index_column, index_kind, plan_create
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import RowChanges, change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
@@ -275,3 +277,11 @@ def test_tables_without_row_ids_are_refused() -> None:
         found.call("create_global_index('t', 'b', 'btree')")
     with pytest.raises(UnsupportedError, match="does not number its rows"):
         Lake({"k": "INT"}).call("create_global_index('t', 'k', 'btree')")
+
+
+def test_a_file_has_as_many_small_values_as_are_sorted_in_bounded_memory() -> None:
+    table = Lake({"b": "BOOLEAN"}, **TRACKED).table
+    rows = 5_000_000
+    write_arrow(table, pa.table({"b": pa.array(np.arange(rows) % 2 == 0)}))
+    done = execute_create(planned(table, "b"), LocalRunner())
+    assert (done.files, done.rows) == (2, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -119,3 +120,19 @@ def _rows(codes: list[Any], holds: Any) -> BitMap:
 def test_numbers_of_variable_length(values: list[int]) -> None:
     data, _ = varints(np.array(values, np.int64))
     assert all_varints(data).tolist() == values
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_writing_many_values(kind: str) -> None:
+    values = np.random.default_rng(1).permutation(1 << 19)
+    column, domain, (write, reader_of) = pa.array(values), KeyDomain(AtomicType(TypeRoot.BIGINT)), KINDS[kind]
+    tracemalloc.start()
+    try:
+        body = write(SortedRows.of(column, domain), FileSettings(block_size=16 << 10))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * column.nbytes
+    reader = reader_of(lambda at, n: body[at : at + n], len(body), domain, len(column))
+    for row in (0, 1000, len(column) - 1):
+        assert reader.among([int(values[row])]) == BitMap([row])
