@@ -52,9 +52,9 @@ PLACES = (FILE_PATH, ROW_INDEX, VECTOR)
 OFF = {"global-index.enabled": "false"}
 
 
-def lake(kind: str) -> Lake:
+def lake(kind: str, **options: str) -> Lake:
     """Return a table of four files, each of two keys."""
-    found = Lake({"k": "INT", "n": "INT"}, **KINDS[kind])
+    found = Lake({"k": "INT", "n": "INT"}, **KINDS[kind], **options)
     for first in range(0, 8, 2):
         put(found.table, (first, first * 10), (first + 1, None if first == 4 else first * 10 + 1))
     return found
@@ -194,6 +194,21 @@ def test_an_indexed_column_is_not_changed() -> None:
         change(table, lambda r: {"n": 77}, "n")
     assert table.snapshots.latest_id() == before
     assert leaked(table) == set()
+
+
+@pytest.mark.parametrize(("action", "left"), [("DROP_PARTITION_INDEX", 1), ("IGNORE", 2)])
+def test_the_action_for_indexes_of_a_changed_column(action: str, left: int) -> None:
+    found = lake("evolving", global_index__column_update_action=action)
+    found.call("create_global_index('t', 'k', 'btree')")
+    found.call("create_global_index('t', 'n', 'bitmap')")
+    table = found.table
+    change(table, lambda r: {"n": 77} if r["k"] == 3 else {}, "n")
+    assert index_files(table) == left
+    check(table)
+    assert plan_select(table, predicate=Comparison("=", "k", 5)).counts.files == (1 if left == 1 else 5)
+    assert violations(table) == []
+    found.call("compact(table => 't', compact_strategy => 'full')")
+    check(table)
 
 
 @pytest.mark.parametrize("kind", KINDS)
