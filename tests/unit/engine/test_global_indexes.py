@@ -294,7 +294,7 @@ def test_tables_without_row_ids_are_refused() -> None:
         Lake({"k": "INT"}).call("create_global_index('t', 'k', 'btree')")
 
 
-def test_a_file_has_as_many_small_values_as_are_sorted_in_bounded_memory() -> None:
+def test_small_values_are_sorted_in_bounded_memory() -> None:
     table = Lake({"b": "BOOLEAN"}, **TRACKED).table
     rows = 5_000_000
     write_arrow(table, pa.table({"b": pa.array(np.arange(rows) % 2 == 0)}))
