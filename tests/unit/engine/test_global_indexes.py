@@ -21,7 +21,7 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.spec.column_changes import AddColumn
+from paimon_spark.spec.column_changes import AddColumn, UpdateColumnType
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Predicate
 from paimon_spark.spec.types import parse_atomic
@@ -284,6 +284,20 @@ def test_wrong_arguments(text: str, message: str) -> None:
         found.call(text)
     assert isinstance(error.value, ArgumentError | UnsupportedError)
     assert index_files(found.table) == 0
+
+
+def test_an_index_that_queries_do_not_use_is_named() -> None:
+    found = lake("tracked")
+    assert found.one("create_global_index('t', 'k', 'btree')")["status"] == "done"
+    found.alter_table(found.table.identifier, [UpdateColumnType(("n",), parse_atomic("BIGINT"))])
+    status = found.one("create_global_index('t', 'n', 'btree')")["status"]
+    assert status == "done: Queries do not use the index: the type of 'n' was changed."
+    check(found.table)
+    off = lake("evolving", global_index__column_update_action="IGNORE")
+    assert (
+        "'global-index.column-update-action' is 'IGNORE'"
+        in off.one("create_global_index('t', 'n', 'bitmap')")["status"]
+    )
 
 
 def test_tables_without_row_ids_are_refused() -> None:
