@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from paimon_spark.core.cancellation import cancellable
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
-from paimon_spark.errors import EngineError
+from paimon_spark.errors import EngineError, StatementCancelledError
 from paimon_spark.spark.native_scan import superseded_rows_key
 from paimon_spark.spark.read_modes import FEWEST_ROWS, ReadRequest
 from paimon_spark.spark.superseded import superseded_in_engine
@@ -41,6 +44,13 @@ def test_the_engine_finds_the_rows_of_the_wanted_splits(table: Table) -> None:
     bitmaps = [data for b in batches for data in b.column("rows").drop_null().to_pylist()]
     assert sum(len(BitMap.deserialize(data)) for data in bitmaps) == 1000
     assert [b.to_pydict() for b in superseded_in_engine(request, [other])] == [batches[1].to_pydict()]
+
+
+def test_the_engine_stops_if_the_statement_is_cancelled(table: Table) -> None:
+    request, flag = request_of(table), threading.Event()
+    flag.set()
+    with cancellable(flag), pytest.raises(StatementCancelledError):
+        list(superseded_in_engine(request, [superseded_rows_key(table, s) for s in request.read_modes.filtered]))
 
 
 def test_splits_of_another_plan(table: Table) -> None:
