@@ -69,6 +69,7 @@ def test_dead_rows_are_found_once_for_each_snapshot(
 ) -> None:
     plan = plan_of(spark, "SELECT sum(v) FROM t")
     assert "Subquery" in plan
+    assert "Lambda" not in plan
     assert ("PaimonEngine" in plan) == ("engine" in request.node.callspec.id), plan
     before = one(spark, "SELECT sum(v) FROM t")
     assert "Subquery" not in plan_of(spark, "SELECT max(s) FROM t WHERE v > 3")
