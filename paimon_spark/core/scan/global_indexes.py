@@ -93,10 +93,15 @@ class GlobalIndexes:
         out: dict[bytes, dict[str, list[IndexedRange]]] = defaultdict(lambda: defaultdict(list))
         for (partition, column_name, kind, first, end), files in sorted(found.items(), key=lambda f: f[0]):
             domain = self._domains[column_name]
+            if not all(map(self._is_inside, files)):  # several files may have the values of a range
+                continue
             out[partition][column_name].append(
                 IndexedRange(opener, column_name, kind, first, end, tuple(files), domain)
             )
         return out
+
+    def _is_inside(self, entry: IndexManifestEntry) -> bool:
+        return not entry.file.external_path or self._table.paths.is_inside(entry.file.external_path)
 
     def _domain(self, column: DataField) -> KeyDomain | None:
         """Return the keys of a column; None if its type changed, because indexes do not say which type they have."""

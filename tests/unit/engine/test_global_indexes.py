@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
@@ -284,6 +287,17 @@ def test_wrong_arguments(text: str, message: str) -> None:
         found.call(text)
     assert isinstance(error.value, ArgumentError | UnsupportedError)
     assert index_files(found.table) == 0
+
+
+def test_an_index_outside_of_the_table_is_not_used() -> None:
+    table = indexed("evolving").table
+    for e in ManifestStore(table).index_entries(table.snapshots.latest()):
+        outside = replace(e.file, external_path=f"/elsewhere/{e.file.file_name}")
+        for change in ({"deleted_index_files": (e.file,)}, {"new_index_files": (outside,)}):
+            message = CommitMessage(partition=e.partition, bucket=e.bucket, total_buckets=-1, **change)
+            FileStoreCommit(table).commit([message])
+    check(table)
+    assert plan_select(table, predicate=Comparison("=", "k", 5)).counts.files == 4
 
 
 def test_an_index_that_queries_do_not_use_is_named() -> None:
