@@ -175,15 +175,15 @@ class BitmapReader(IndexReader):
         firsts, blocks = self._blocks
         last, keys, handles = -1, list[Code](), list[Handle]()
         for code in sorted(set(codes)):
-            place = bisect_right(firsts, code) - 1
-            if place < 0:
-                continue
-            if place != last:
-                last, (keys, handles) = place, self._entries(blocks[place])
-            at = bisect_left(keys, code)
-            if at < len(keys) and keys[at] == code:
-                found |= self._bitmap(handles[at])
+            for place in range(self._first_block(code), bisect_right(firsts, code)):
+                if place != last:
+                    last, (keys, handles) = place, self._entries(blocks[place])
+                found |= self._union(handles[bisect_left(keys, code) : bisect_right(keys, code)])
         return found
+
+    def _first_block(self, code: Code) -> int:
+        """Return the first block that may have the code or a greater one."""
+        return max(bisect_left(self._blocks[0], code) - 1, 0)
 
     def valid(self) -> Rows:
         """Return the rows that are not null."""
@@ -195,9 +195,8 @@ class BitmapReader(IndexReader):
 
     def at_least(self, code: Code, *, strictly: bool = False) -> Rows:
         """Return the rows whose code is `code` or greater, or greater only."""
-        first = max(bisect_right(self._blocks[0], code) - 1, 0)
         chosen: list[Handle] = []
-        for place in range(first, len(self._blocks[1])):
+        for place in range(self._first_block(code), len(self._blocks[1])):
             keys, handles = self._entries(self._blocks[1][place])
             chosen += handles[(bisect_right if strictly else bisect_left)(keys, code) :]
             if len(chosen) > _MOST_VALUES:

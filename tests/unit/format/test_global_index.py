@@ -136,3 +136,25 @@ def test_memory_of_writing_many_values(kind: str) -> None:
     reader = reader_of(lambda at, n: body[at : at + n], len(body), domain, len(column))
     for row in (0, 1000, len(column) - 1):
         assert reader.among([int(values[row])]) == BitMap([row])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mixed", [False, True], ids=["written here", "written by Paimon for Spark"])
+@pytest.mark.parametrize("block_size", [1, 40, 65536])
+def test_both_zeros_are_one_value(kind: str, mixed: bool, block_size: int) -> None:
+    domain, (write, reader_of) = KeyDomain(AtomicType(TypeRoot.DOUBLE)), KINDS[kind]
+    values = [-5.0, 0.0, -0.0, 0.0, -0.0, 7.0]
+    rows = SortedRows.of(pa.array(values), domain)
+    if mixed:  # in the order of Spark, each entry with one row
+        keys = np.array(values).view(np.uint8)
+        rows = SortedRows(np.arange(6), np.arange(6), keys, np.full(6, 8), BitMap(), 6)
+    body = write(rows, FileSettings(block_size=block_size))
+    reader = reader_of(lambda at, n: body[at : at + n], len(body), domain, 6)
+    for zero in (0.0, -0.0):
+        literal = domain.literal(zero)
+        assert literal is not None
+        assert reader.among(literal.codes) == BitMap([1, 2, 3, 4])
+        assert reader.at_least(literal.low) == BitMap([1, 2, 3, 4, 5])
+        assert reader.at_least(literal.high, strictly=True) == BitMap([5])
+        assert reader.at_most(literal.high) == BitMap([0, 1, 2, 3, 4])
+        assert reader.at_most(literal.low, strictly=True) == BitMap([0])
