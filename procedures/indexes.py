@@ -135,6 +135,8 @@ class CreateGlobalIndex:
         notes = unmatched(table, asked, work.partitions_seen, ctx.zone)
         if work.unnumbered:
             notes = (*notes, f"{work.unnumbered} files with moved rows are not indexed: they are always read.")
+        if work.unused:
+            notes = (*notes, f"Queries do not use the index: {work.unused}.")
         warnings = (Action(WARN, table.path, 0, note) for note in notes)
         return Plan((*warnings, *work.actions), _Create(work, notes))
 

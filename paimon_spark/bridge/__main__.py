@@ -8,8 +8,8 @@ import sys
 
 from paimon_spark.errors import PaimonError
 
-_FOOTER_BYTES = 4 << 20
-"""Of the data files that the engine itself reads, for small reads of the same files."""
+_FOOTER_BYTES = 64 << 20
+"""Memory for footers of the data files that the engine itself reads, for further small reads of the same files."""
 
 
 def main() -> int:

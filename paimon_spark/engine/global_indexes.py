@@ -16,6 +16,7 @@ from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.scan.global_indexes import why_unused
 from paimon_spark.core.scan.indexed_rows import column_rows
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import scan
@@ -50,6 +51,8 @@ class CreatePlan:
     """Number of files whose rows are not indexed, because they have been moved there by updates or compactions."""
     partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
     """The partitions that the filter matches."""
+    unused: str = ""
+    """Why queries will not use the index; empty if they will."""
 
     @property
     def actions(self) -> tuple[Action, ...]:
@@ -174,6 +177,7 @@ def plan_create(table: Table, column: DataField, kind: GlobalIndexKind, partitio
         tuple(tasks),
         unnumbered,
         frozenset(e.partition for e in entries),
+        why_unused(table, column),
     )
 
 

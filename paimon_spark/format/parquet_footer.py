@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,19 +14,30 @@ import pyarrow.parquet as pq
 
 from paimon_spark.format.int96 import shown_as_bytes
 
+_UNPACKED = 16
+_LEAST_MEMORY = 16 << 10
+"""Measured: bytes in memory for each byte of a footer, statistics included, and for each file."""
+
 
 @dataclass(eq=False)
 class Footer:
     """The footer of a file: its metadata, with 12-byte binary in place of INT96, and the statistics of row groups."""
 
     metadata: pq.FileMetaData
+    memory: int
+    """Estimated size in memory, with the statistics."""
+    _is_stored: bool
+    """Whether the metadata is that of the file, which has no INT96."""
     _fragment: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @staticmethod
     def read(source: pa.NativeFile) -> Footer:
         """Read the footer of an open file."""
-        return Footer(shown_as_bytes(source, pq.read_metadata(source)))
+        stored = pq.read_metadata(source)
+        shown = shown_as_bytes(source, stored)
+        copies = 1 if shown is stored else 2
+        return Footer(shown, copies * (_LEAST_MEMORY + _UNPACKED * stored.serialized_size), shown is stored)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -58,45 +68,61 @@ class Footer:
                 fragment = pds.ParquetFileFormat().make_fragment(source)
                 fragment.ensure_complete_metadata()
                 self._fragment = fragment
+                if self._is_stored:
+                    self.metadata = fragment.metadata  # one copy in memory
             return self._fragment
 
 
 class FooterCache:
-    """The footers of recently read files, up to a number of bytes in files; in memory they take ten times as much."""
+    """The footers of recently read files, up to a number of bytes in memory."""
 
     def __init__(self, limit: int = 0) -> None:
         self._limit = limit
-        self._kept: OrderedDict[Hashable, Footer] = OrderedDict()
-        self._bytes = 0
+        self._kept: OrderedDict[str, tuple[int, Footer]] = OrderedDict()
+        """By path: the size of the file, and its footer; the most recently read one comes last."""
+        self._memory = 0
         self._lock = threading.Lock()
 
     def keep(self, limit: int) -> None:
-        """Keep footers of up to `limit` bytes."""
+        """Keep footers of up to `limit` bytes in memory from now on."""
         with self._lock:
             self._limit = limit
+            self._evict()
 
     def read(self, source: pa.NativeFile, path: str) -> Footer:
         """Return the footer of an open file; a file of another size is another file."""
-        key = (path, source.size())
+        size = source.size()
         with self._lock:
-            footer = self._kept.get(key)
-            if footer is not None:
-                self._kept.move_to_end(key)
+            kept_size, footer = self._kept.get(path, (None, None))
+            if footer is not None and kept_size == size:
+                self._kept.move_to_end(path)
                 return footer
         footer = Footer.read(source)
-        self._add(key, footer)
+        self._add(path, size, footer)
         return footer
 
-    def _add(self, key: Hashable, footer: Footer) -> None:
-        size = footer.metadata.serialized_size
+    def clear(self) -> None:
+        """Drop all footers, so that the next reads are of the files."""
         with self._lock:
-            if size > self._limit or key in self._kept:
-                return
-            self._kept[key] = footer
-            self._bytes += size
-            while self._bytes > self._limit:
-                _, oldest = self._kept.popitem(last=False)
-                self._bytes -= oldest.metadata.serialized_size
+            self._kept.clear()
+            self._memory = 0
+
+    def _add(self, path: str, size: int, footer: Footer) -> None:
+        if footer.memory > self._limit:
+            return
+        with self._lock:
+            self._drop(path)
+            self._kept[path] = size, footer
+            self._memory += footer.memory
+            self._evict()
+
+    def _evict(self) -> None:
+        while self._memory > self._limit:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, path: str) -> None:
+        if path in self._kept:
+            self._memory -= self._kept.pop(path)[1].memory
 
 
 FOOTERS = FooterCache()

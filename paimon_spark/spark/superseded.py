@@ -13,6 +13,7 @@ from paimon_spark.core.read.superseded_rows import bytes_of_keys, few_vectors, s
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.local_read import MOST_FILES, concurrently
+from paimon_spark.errors import EngineError
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import FOUND, finder, keyed_splits
 from paimon_spark.spark.jvm_frames import superseded_rows_of, tasks_at_once, text_frame
@@ -51,10 +52,18 @@ def superseded_in_engine(request: ReadRequest, missing: Collection[str]) -> Iter
 
     Args:
         request: what is read.
-        missing: the keys of the splits, as of `superseded_rows_key`; those of other requests are ignored.
+        missing: the keys of the splits, as of `superseded_rows_key`; at least one.
+
+    Raises:
+        EngineError: the request has no such split, because it was planned again with other options.
     """
-    wanted = [(name, split) for name, split in _by_name(request).items() if name in missing]
-    table = request.table
+    table, by_name = request.table, _by_name(request)
+    if not by_name.keys() >= set(missing):
+        raise EngineError(
+            f"The read of table {table.name} was planned again, and its files are split in another way.",
+            hint="Options were changed while the query ran. Run it again.",
+        )
+    wanted = [(name, by_name[name]) for name in missing]
     yield from concurrently(lambda one: superseded_batch(table, one[1], one[0]), wanted, table, locally=1)
 
 

@@ -276,16 +276,21 @@ class TablePaths:
         inside = self._options.index_file_in_data_file_dir
         return file_in(self.bucket_dir(partition, bucket) if inside else self.index_dir, name)
 
-    def _external(self, path: str) -> str:
-        """Return the absolute path of an entry, which must be inside the table."""
+    def is_inside(self, path: str) -> bool:
+        """Return whether an absolute path is that of a file inside the table."""
         root, wanted = _LOCAL.sub("/", self.root), _LOCAL.sub("/", path)
         inside = wanted.startswith(f"{root.rstrip('/')}/")
-        if inside and all(map(is_one_name, wanted[len(root.rstrip("/")) + 1 :].split("/"))):
+        return inside and all(map(is_one_name, wanted[len(root.rstrip("/")) + 1 :].split("/")))
+
+    def _external(self, path: str) -> str:
+        """Return the absolute path of an entry, which must be inside the table."""
+        if self.is_inside(path):
             return path
         raise UnsupportedError(
             f"The table {self.root} refers to a file outside of its own directory: {shown(path)}.",
             hint="Files outside of a table are neither read nor deleted, because a manipulated table could name any "
-            "file. Remove 'data-file.external-paths', then compact the table with Apache Paimon.",
+            "file. With Apache Paimon, remove 'data-file.external-paths' and compact the table, or remove "
+            "'global-index.external-path', drop the index and expire snapshots.",
         )
 
     # ---- names of new files: each has its own random part

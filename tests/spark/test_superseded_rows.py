@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
 from paimon_spark.spark.read_modes import FEWEST_ROWS
+from tests.spark.test_engine import engine_pid
 
 COUNT = FEWEST_ROWS + 5_000
 LOCAL = "spark.paimon.read.local-max-bytes"
@@ -66,6 +69,7 @@ def test_dead_rows_are_found_once_for_each_snapshot(
 ) -> None:
     plan = plan_of(spark, "SELECT sum(v) FROM t")
     assert "Subquery" in plan
+    assert "Lambda" not in plan
     assert ("PaimonEngine" in plan) == ("engine" in request.node.callspec.id), plan
     before = one(spark, "SELECT sum(v) FROM t")
     assert "Subquery" not in plan_of(spark, "SELECT max(s) FROM t WHERE v > 3")
@@ -103,6 +107,35 @@ def test_ways_of_execution(spark: SparkSession, merged: tuple[str, str], setting
     finally:
         for name in settings:
             spark.conf.unset(name)
+
+
+def test_a_new_engine_finds_the_rows_of_a_planned_query(spark: SparkSession, merged: tuple[str, str]) -> None:
+    planned = spark.sql(SUMS.format("t"))
+    assert "superseded rows" in str(planned._jdf.queryExecution().executedPlan())
+    os.kill(engine_pid(spark), signal.SIGKILL)
+    spark.sql("INSERT INTO t SELECT id, 0, 'later' FROM range(5000)")
+    assert tuple(planned.collect()[0]) == one(spark, SUMS.format("wanted"))
+
+
+def test_a_planned_query_of_another_branch(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE t (id BIGINT, v INT, s STRING, p INT) PARTITIONED BY (p) "
+        "TBLPROPERTIES ('primary-key'='p,id', 'bucket'='1', 'write-only'='true')"
+    )
+    spark.sql("CALL sys.create_branch('t', 'b')")
+    for rows, value in ((COUNT, 0), (1000, 1)):
+        spark.sql(f"INSERT INTO `t$branch_b` SELECT id, {value}, 's', 2 FROM range({rows})")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('scan.fallback-branch' = 'b')")
+    size = one(spark, "SELECT sum(file_size_in_bytes) FROM `t$branch_b$files`")[0]
+    spark.conf.set(LOCAL, str(size * 6 // 10))
+    try:
+        planned = spark.sql("SELECT count(*), sum(v) FROM t")
+        assert "superseded rows" in str(planned._jdf.queryExecution().executedPlan())
+        os.kill(engine_pid(spark), signal.SIGKILL)
+        spark.sql("INSERT INTO `t$branch_b` SELECT id, 1, 's', 2 FROM range(5000)")
+        assert tuple(planned.collect()[0]) == (COUNT, 1000)
+    finally:
+        spark.conf.set(LOCAL, "0")
 
 
 def test_cached_and_written_elsewhere(spark: SparkSession, merged: tuple[str, str]) -> None:

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -230,11 +229,13 @@ def scan_frame(request: Request) -> JvmAnswer:
         chosen = rows.select(request.args["columns"] or rows.schema.names[:1])
         frame = arrow_frame(session, chosen, StructType.fromJson(struct_of(chosen.schema)))
         return JvmAnswer(frame._jdf)
-    readings = (_plans.get(request.args["scan"]) or _plan(request)).readings
+    planned = _plans.get(request.args["scan"]) or _plan(request)
+    readings = planned.readings
     if request.args.get("prunes_later"):
         readings = tuple(replace(r, prunes_later=True) for r in readings)
     by_bucket = bool(request.args.get("by_bucket"))
-    frames = [read_frame(session, r, by_bucket=by_bucket, asks_engine=True) for r in readings]
+    asks_engine = planned.snapshot_id is not None  # otherwise a plan that is made again may have other files
+    frames = [read_frame(session, r, by_bucket=by_bucket, asks_engine=asks_engine) for r in readings]
     first, names = readings[0], request.args["columns"]
     if len(frames) > 1 and not names:
         names = frames[0].columns[:1]
@@ -256,10 +257,9 @@ def local_rows(request: Request) -> bytes | dict[str, Any]:
 
 
 def superseded_rows(request: Request) -> bytes:
-    """Find the superseded rows of splits of a planned read: an Arrow stream of `SUPERSEDED` rows."""
-    planned, missing = _plans.get(request.args["scan"]) or _plan(request), set(request.args["missing"])
-    found = (superseded_in_engine(reading, missing) for reading in planned.readings)
-    return _stream(SUPERSEDED, chain.from_iterable(found))
+    """Find the superseded rows of splits of a planned read of one snapshot: an Arrow stream of `SUPERSEDED` rows."""
+    (reading,) = (_plans.get(request.args["scan"]) or _plan(request)).readings
+    return _stream(SUPERSEDED, superseded_in_engine(reading, request.args["missing"]))
 
 
 def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> bytes:

@@ -23,7 +23,7 @@ from paimon_spark.core.commit.conflict_check import (
     check_same_rows,
     check_whole_partitions,
 )
-from paimon_spark.core.commit.row_range_check import check_no_global_index, check_row_ranges, check_same_columns
+from paimon_spark.core.commit.row_range_check import check_row_ranges, check_same_columns, with_index_action
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask
@@ -147,7 +147,7 @@ class FileStoreCommit:
         Raises:
             ConflictError: another commit changed or rewrote the rows, or every attempt lost the race.
             OutcomeUnknownError: the store never reported whether the snapshot was created.
-            UnsupportedError: a changed column has a global index.
+            UnsupportedError: a changed column has a global index, which the options do not drop.
         """
         written = append_part(messages)
         if written.is_empty:
@@ -371,9 +371,8 @@ def _on_columns(change: Change, snapshot_id: int) -> Planner:
 
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         check_same_columns(store, base, change, snapshot_id)
-        check_no_global_index(store, base, change)
         check_row_ranges(store, base, change)
-        return change
+        return with_index_action(store, base, change)
 
     return plan
 

@@ -1,15 +1,15 @@
 """Checks of the row ranges of a table with data evolution, whose files hold different columns of the same rows.
 
 New column files must cover rows as the table's files do now, and nobody else may have changed the same columns of the
-same rows since they were read. A compaction must not leave files that cover a row range only in part.
-(docs/spec/semantics.md, Z6)
+same rows since they were read. A compaction must not leave files that cover a row range only in part. No stale global
+index may remain, unless the table's options allow it. (docs/spec/semantics.md, Z6)
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from paimon_spark.core.commit.change_set import Change
@@ -23,8 +23,10 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.manifest.codec import indexed_columns
 from paimon_spark.spec.kinds import CommitKind, FileKind
-from paimon_spark.spec.manifest import DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import DataFileMeta, IndexManifestEntry, ManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
+
+_REFUSE, _DROP, _LEAVE = "THROW_ERROR", "DROP_PARTITION_INDEX", "IGNORE"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -101,8 +103,11 @@ def check_same_columns(store: ManifestStore, base: Snapshot | None, change: Chan
             raise conflict_error(table, ColumnsChanged(min(change.partitions), 0, number))
 
 
-def check_no_global_index(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
-    """Check that no global index covers a column that a change replaces: it would name the old values.
+def with_index_action(store: ManifestStore, base: Snapshot | None, change: Change) -> Change:
+    """Return a change, without the global indexes of columns that it replaces if the table's options drop these.
+
+    They would name the old values. By 'global-index.column-update-action', the change is refused, indexes of its
+    partitions are dropped, or they are left, and readers use none.
 
     Args:
         store: manifests of the table.
@@ -110,19 +115,26 @@ def check_no_global_index(store: ManifestStore, base: Snapshot | None, change: C
         change: the change to commit.
 
     Raises:
-        UnsupportedError: there is such an index.
+        UnsupportedError: there is such an index, and the options refuse the change.
     """
-    changed = _ChangedColumns(store.table, change).columns
-    for e in store.index_entries(base) if changed else ():
-        covered = changed.intersection(indexed_columns(e.file)) if e.partition in change.partitions else ()
-        if covered:
-            names = {f.id: f.name for f in store.table.schema.fields}
-            column = names.get(min(covered), str(min(covered)))
-            raise UnsupportedError(
-                f"The column '{column}' of table {store.table.name} has a global index, '{e.file.file_name}' of type "
-                f"{e.file.index_type}, which would keep the old values.",
-                hint="Nothing was written. Drop the index, change the column, and create the index again.",
-            )
+    action = (store.table.options.get("global-index.column-update-action") or _REFUSE).upper()
+    changed = _ChangedColumns(store.table, change).columns if action != _LEAVE else set()
+    indexes = [e for e in store.index_entries(base) if e.partition in change.partitions] if changed else []
+    stale = [e for e in indexes if not changed.isdisjoint(indexed_columns(e.file))]
+    if stale and action != _DROP:
+        raise _indexed(store.table, stale[0], min(changed.intersection(indexed_columns(stale[0].file))))
+    dropped = (replace(e, kind=FileKind.DELETE) for e in stale)
+    return replace(change, index_changes=(*change.index_changes, *dropped))
+
+
+def _indexed(table: Table, entry: IndexManifestEntry, column: int) -> UnsupportedError:
+    name = next((f.name for f in table.schema.fields if f.id == column), str(column))
+    return UnsupportedError(
+        f"The column '{name}' of table {table.name} has a global index, '{entry.file.file_name}' of type "
+        f"{entry.file.index_type}, which would keep the old values.",
+        hint="Nothing was written. Drop the index, change the column, and create the index again; or set "
+        f"'global-index.column-update-action' = '{_DROP}' in the table.",
+    )
 
 
 def missing_range(live: Iterable[ManifestEntry], change: Change) -> RowRangeGone | None:

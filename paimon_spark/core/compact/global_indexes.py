@@ -23,7 +23,9 @@ from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta
 from paimon_spark.spec.types import DataField
 
 _VALUE_BYTES = 32 << 20
-"""A file ends with the row that makes its values larger: sorting takes several times as much memory."""
+"""A file ends with the chunk that makes its values larger: sorting takes some twenty times as much memory."""
+_LEAST_BYTES = 8
+"""What a value counts at least: it is sorted as a 64-bit number."""
 _NULLS_AT_ONCE = 1 << 20
 _WRITERS = {GlobalIndexKind.BTREE: btree_file, GlobalIndexKind.BITMAP: bitmap_file}
 
@@ -78,7 +80,7 @@ class _Pending:
     def add(self, values: pa.Array) -> None:
         self.chunks.append(values)
         self.rows += len(values)
-        self.size += values.nbytes
+        self.size += max(values.nbytes, _LEAST_BYTES * len(values))
 
 
 class GlobalIndexBuilder:

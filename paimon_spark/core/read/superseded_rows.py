@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
@@ -27,6 +28,7 @@ from paimon_spark.core.read.row_ordinals import ORDINAL, RowOrdinals, ordinals_o
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
@@ -36,6 +38,7 @@ SUPERSEDED = pa.schema({"split": pa.string(), "file": pa.string(), "rows": pa.bi
 """Superseded rows as rows: the key of a split, the path of a file, a serialized bitmap of positions."""
 _MOST = 1 << 32
 """Size of the range of bitmap positions; no data file has that many rows."""
+_TEXT_BYTES = 32
 _FEW_VECTOR_FILES = 8
 _FEW_VECTOR_BYTES = 4 << 20
 _Finder = Callable[[Sequence[Iterator[pa.Table]]], Iterator[I64]]
@@ -74,12 +77,24 @@ def superseded_batch(table: Table, split: Split, key: str) -> pa.RecordBatch:
 def bytes_of_keys(table: Table, split: Split) -> int:
     """Return the estimated bytes in data files that `superseded_rows` decodes: the share of keys and sequence fields.
 
-    The files of a split that is not merged are not read.
+    That is their share of all columns, or, if it is larger, of the width of a row. The files of a split that is not
+    merged are not read.
     """
     if not table.is_primary_key_table or split.raw:
         return 0
     order = merge_order(table)
-    return split.size * len({f.name for f in order.key} | {f.name for f in order.sequence}) // len(table.schema.fields)
+    read = {f.name for f in (*order.key, *order.sequence)}
+    widths = {f.name: _width(f) for f in table.schema.fields}
+    share = max(len(read) / len(widths), sum(widths[name] for name in read) / sum(widths.values()))
+    return int(split.size * share)
+
+
+def _width(field: DataField) -> float:
+    """Return the bytes that a value takes in memory, or an assumption for values of any length."""
+    try:
+        return float(to_arrow_type(field.type).bit_width / 8)
+    except ValueError:
+        return _TEXT_BYTES
 
 
 def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_BYTES) -> Iterator[tuple[str, BitMap]]:
@@ -130,6 +145,7 @@ def _merged(
     share = merge_bytes // len(runs) // 2
     bitmaps = [_deleted_in(f, files.deleted_rows) for f in members]
     for ordinals in find([numbered.read(files, r, read, TRUE, (), share) for r in runs]):
+        checkpoint()
         numbered.add_to(bitmaps, ordinals)
     return bitmaps
 

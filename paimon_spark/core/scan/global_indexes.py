@@ -68,14 +68,8 @@ class GlobalIndexes:
         self._domains: dict[str, KeyDomain] = {}
         asked = columns_of(predicate)
         self._columns: dict[int, DataField] = {f.id: f for f in table.schema.fields if f.name in asked}
-        usable = self._enabled and self._columns and any(e.file.global_index is not None for e in entries)
-        self._ranges = self._usable(entries) if usable else {}
-
-    @property
-    def _enabled(self) -> bool:
-        options = self._table.options
-        stale = (options.get("global-index.column-update-action") or "").upper() == "IGNORE"
-        return tracks_rows(self._table) and options.flag("global-index.enabled") and not stale
+        indexed = self._columns and any(e.file.global_index is not None for e in entries)
+        self._ranges = self._usable(entries) if indexed and tracks_rows(table) and not _options_against(table) else {}
 
     @property
     def are_usable(self) -> bool:
@@ -99,23 +93,24 @@ class GlobalIndexes:
         out: dict[bytes, dict[str, list[IndexedRange]]] = defaultdict(lambda: defaultdict(list))
         for (partition, column_name, kind, first, end), files in sorted(found.items(), key=lambda f: f[0]):
             domain = self._domains[column_name]
+            if not all(map(self._is_inside, files)):  # several files may have the values of a range
+                continue
             out[partition][column_name].append(
                 IndexedRange(opener, column_name, kind, first, end, tuple(files), domain)
             )
         return out
 
+    def _is_inside(self, entry: IndexManifestEntry) -> bool:
+        return not entry.file.external_path or self._table.paths.is_inside(entry.file.external_path)
+
     def _domain(self, column: DataField) -> KeyDomain | None:
         """Return the keys of a column; None if its type changed, because indexes do not say which type they have."""
         if column.name not in self._domains:
             domain = key_domain(column.type)
-            if domain is None or not self._kept_type(column):
+            if domain is None or not _kept_type(self._table, self._schemas, column):
                 return None
             self._domains[column.name] = domain
         return self._domains[column.name]
-
-    def _kept_type(self, column: DataField) -> bool:
-        schemas = (self._schemas.of(i) for i in self._table.schema_store.ids())
-        return all(same_values(f, column) for s in schemas for f in s.fields if f.id == column.id)
 
     def filtered(self, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
         """Return the entries whose files may have matching rows, in order; the files of a row range stay together.
@@ -190,6 +185,27 @@ class GlobalIndexes:
             return [] if found is None else [(found.reader(segment.first, segment.end), found.domain)]
 
         return matching_rows(self._predicate, indexes)
+
+
+def why_unused(table: Table, column: DataField) -> str:
+    """Return why queries of a table do not use indexes of a column; empty if they do."""
+    against = _options_against(table)
+    if against:
+        return against
+    return "" if _kept_type(table, FileSchemas(table), column) else f"the type of '{column.name}' was changed"
+
+
+def _options_against(table: Table) -> str:
+    """Return what keeps queries from using indexes, or an empty text."""
+    if (table.options.get("global-index.column-update-action") or "").upper() == "IGNORE":
+        return "'global-index.column-update-action' is 'IGNORE'"
+    return "" if table.options.flag("global-index.enabled") else "'global-index.enabled' is 'false'"
+
+
+def _kept_type(table: Table, schemas: FileSchemas, column: DataField) -> bool:
+    """Return whether a column has had its type since it was added."""
+    every = (schemas.of(i) for i in table.schema_store.ids())
+    return all(same_values(f, column) for s in every for f in s.fields if f.id == column.id)
 
 
 def _sizes(

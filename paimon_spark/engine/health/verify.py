@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.core.maintenance.file_verification import Defect, Fault, FileCheck, VectorCheck
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, readable_refs, ref_path
 from paimon_spark.core.metadata.row_ranges import is_blob_file
@@ -25,6 +26,7 @@ from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import verified_faults, verify_payload
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, PaimonError
 from paimon_spark.format.manifest.lazy_manifest import Manifest
+from paimon_spark.format.parquet_footer import FOOTERS
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry, ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.paths import MAIN_BRANCH
@@ -59,11 +61,15 @@ class VerifiedDefect:
 def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedDefect]:
     """Yield the defects of a table and all its branches; none if it is sound.
 
+    The files are read again, even if this process knows their content: they may have been damaged since.
+
     Args:
         table: the table.
         runner: runs the tasks.
         depth: what is read besides metadata and directories.
     """
+    clear_cache()
+    FOOTERS.clear()
     errors: list[CorruptTableError] = []
 
     def read(table: Table) -> list[ProtectingRef]:

@@ -42,6 +42,8 @@ _MAGIC = 0x42474958
 _VERSION = 1
 _PREFIX = np.frombuffer(bitmap64(BitMap([0]))[:12], np.uint8)
 """What a 64-bit bitmap has before its 32-bit one."""
+_VALUES_AT_ONCE = 1 << 16
+"""Number of bitmaps that are written together: array operations on them take many times their size."""
 _MOST_VALUES = 10_000
 """A comparison that more values satisfy is not evaluated."""
 
@@ -51,8 +53,8 @@ _MOST_VALUES = 10_000
 
 def bitmap_file(rows: SortedRows, settings: FileSettings) -> bytes:
     """Return the index file of some rows."""
-    data, starts, lengths = _bitmaps(rows)
-    parts, at = [data], len(data)
+    parts, lengths = _bitmaps(rows)
+    starts, at = np.cumsum(lengths) - lengths, int(lengths.sum())
     index: list[tuple[bytes, Handle]] = []
     entries = _Entries(rows, starts, lengths)
     for first, end in pairwise(cuts(entries.lengths, settings.block_size)):
@@ -80,18 +82,24 @@ def bitmap_file(rows: SortedRows, settings: FileSettings) -> bytes:
     return b"".join([*parts, nulls, others, block, footer])
 
 
-def _bitmaps(rows: SortedRows) -> tuple[bytes, Ints, Ints]:
-    """Return the bitmaps of all values one after the other, and the start and length of each."""
+def _bitmaps(rows: SortedRows) -> tuple[list[bytes], Ints]:
+    """Return the bitmaps of all values one after the other, in parts, and the length of each."""
     count = len(rows.starts)
-    if not count:
-        return b"", np.zeros(0, np.int64), np.zeros(0, np.int64)
-    plain, _, sizes = Groups(rows.ids, rows.starts).serialize(np.arange(count))
-    lengths = sizes + len(_PREFIX)
-    starts = np.cumsum(lengths) - lengths
-    out = np.empty(int(lengths.sum()), np.uint8)
-    out[starts[:, None] + np.arange(len(_PREFIX))] = _PREFIX
-    put_bytes(out, starts + len(_PREFIX), np.frombuffer(plain, np.uint8), sizes)
-    return out.tobytes(), starts, lengths
+    ends = np.append(rows.starts[1:], len(rows.ids))
+    parts: list[bytes] = []
+    lengths = np.zeros(count, np.int64)
+    for first in range(0, count, _VALUES_AT_ONCE):
+        some = slice(first, min(first + _VALUES_AT_ONCE, count))
+        start = int(rows.starts[first])
+        groups = Groups(rows.ids[start : int(ends[some][-1])], rows.starts[some] - start)
+        plain, _, sizes = groups.serialize(np.arange(len(groups.starts)))
+        lengths[some] = sizes + len(_PREFIX)
+        places = np.cumsum(lengths[some]) - lengths[some]
+        out = np.empty(int(lengths[some].sum()), np.uint8)
+        out[places[:, None] + np.arange(len(_PREFIX))] = _PREFIX
+        put_bytes(out, places + len(_PREFIX), np.frombuffer(plain, np.uint8), sizes)
+        parts.append(out.tobytes())
+    return parts, lengths
 
 
 class _Entries:
@@ -167,15 +175,15 @@ class BitmapReader(IndexReader):
         firsts, blocks = self._blocks
         last, keys, handles = -1, list[Code](), list[Handle]()
         for code in sorted(set(codes)):
-            place = bisect_right(firsts, code) - 1
-            if place < 0:
-                continue
-            if place != last:
-                last, (keys, handles) = place, self._entries(blocks[place])
-            at = bisect_left(keys, code)
-            if at < len(keys) and keys[at] == code:
-                found |= self._bitmap(handles[at])
+            for place in range(self._first_block(code), bisect_right(firsts, code)):
+                if place != last:
+                    last, (keys, handles) = place, self._entries(blocks[place])
+                found |= self._union(handles[bisect_left(keys, code) : bisect_right(keys, code)])
         return found
+
+    def _first_block(self, code: Code) -> int:
+        """Return the first block that may have the code or a greater one."""
+        return max(bisect_left(self._blocks[0], code) - 1, 0)
 
     def valid(self) -> Rows:
         """Return the rows that are not null."""
@@ -187,9 +195,8 @@ class BitmapReader(IndexReader):
 
     def at_least(self, code: Code, *, strictly: bool = False) -> Rows:
         """Return the rows whose code is `code` or greater, or greater only."""
-        first = max(bisect_right(self._blocks[0], code) - 1, 0)
         chosen: list[Handle] = []
-        for place in range(first, len(self._blocks[1])):
+        for place in range(self._first_block(code), len(self._blocks[1])):
             keys, handles = self._entries(self._blocks[1][place])
             chosen += handles[(bisect_right if strictly else bisect_left)(keys, code) :]
             if len(chosen) > _MOST_VALUES:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -199,15 +199,12 @@ class BTreeReader(IndexReader):
         blocks: dict[int, _Block] = {}
         keys, _ = self._blocks
         for code in sorted(set(codes)):
-            place = bisect_left(keys, code)
-            if place == len(keys):
-                break
-            if place not in blocks:
-                blocks = {place: self._block(place)}
-            block = blocks[place]
-            at = block.search(code, self._domain)
-            if at < len(block) and self._domain.code(block.entry(at)[0]) == code:
-                found |= self._bitmap(block.ids(at, at + 1))
+            for place in range(bisect_left(keys, code), min(bisect_right(keys, code) + 1, len(keys))):
+                if place not in blocks:
+                    blocks = {place: self._block(place)}
+                block = blocks[place]
+                first, end = block.search(code, self._domain), block.search(code, self._domain, beyond=True)
+                found |= self._bitmap(block.ids(first, end))
         return found
 
     def nulls(self) -> Rows:
@@ -224,23 +221,19 @@ class BTreeReader(IndexReader):
         """Return the rows whose code is `code` or greater, or greater only."""
         keys, _ = self._blocks
         found = BitMap()
-        for place in range(bisect_left(keys, code), len(keys)):
+        for place in range((bisect_right if strictly else bisect_left)(keys, code), len(keys)):
             block = self._block(place)
-            at = block.search(code, self._domain)
-            if strictly and at < len(block) and self._domain.code(block.entry(at)[0]) == code:
-                at += 1
-            found |= self._bitmap(block.ids(at, len(block)))
+            first = block.search(code, self._domain, beyond=strictly)
+            found |= self._bitmap(block.ids(first, len(block)))
         return found
 
     def at_most(self, code: Code, *, strictly: bool = False) -> Rows:
         """Return the rows whose code is `code` or less, or less only."""
         keys, _ = self._blocks
         found = BitMap()
-        for place in range(min(bisect_left(keys, code) + 1, len(keys))):
+        for place in range(min((bisect_left if strictly else bisect_right)(keys, code) + 1, len(keys))):
             block = self._block(place)
-            end = block.search(code, self._domain)
-            if not strictly and end < len(block) and self._domain.code(block.entry(end)[0]) == code:
-                end += 1
+            end = block.search(code, self._domain, beyond=not strictly)
             found |= self._bitmap(block.ids(0, end))
         return found
 
@@ -292,16 +285,13 @@ class _Block:
             raise ValueError("an entry of a block is cut off")
         return self._data[at : at + length], at + length
 
-    def search(self, code: Code, domain: KeyDomain) -> int:
-        """Return the number of the first entry whose key has the code or a greater one."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if domain.code(self._text(int(self._places[middle]))[0]) < code:  # type: ignore[operator]
-                low = middle + 1
-            else:
-                high = middle
-        return low
+    def search(self, code: Code, domain: KeyDomain, *, beyond: bool = False) -> int:
+        """Return the number of the first entry whose key has the code or a greater one, or a greater one only."""
+
+        def of_entry(place: int) -> Code:
+            return domain.code(self._text(int(place))[0])
+
+        return (bisect_right if beyond else bisect_left)(self._places, code, key=of_entry)
 
     def ids(self, first: int, end: int) -> Ints:
         """Return the rows of some entries."""

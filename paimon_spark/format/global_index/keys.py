@@ -28,6 +28,8 @@ _MILLIS, _MICROS = 3, 6
 _COMPACT_DECIMAL = 18
 _LONG = 8
 _DECIMAL_BYTES = 16
+_NEGATIVE_ZERO = -1
+"""Its code in the order of `Float.compare`."""
 
 KEY_TYPES = (
     *_TEXTS,
@@ -47,7 +49,10 @@ KEY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class KeyDomain(Domain):
-    """The codes of values as in file indexes, but without loss; the key of a wide decimal is its unscaled number."""
+    """The codes of values as in file indexes, but without loss; the key of a wide decimal is its unscaled number.
+
+    Readers see -0.0 and 0.0 as one value. They are different keys, but the writer of Paimon for Spark mixes them.
+    """
 
     @property
     def _per_milli(self) -> int:
@@ -71,6 +76,8 @@ class KeyDomain(Domain):
         if self.is_wide:
             number = self._whole(value)
             return None if number is None else Literal(number, number)
+        if self.type.root in _FLOATS and value == 0 and isinstance(value, float):
+            return Literal(0, 0)
         return Domain.literal(self, value)
 
     def _instant(self, value: Any) -> Literal | None:
@@ -159,7 +166,8 @@ class KeyDomain(Domain):
             raise ValueError(f"a key has {len(key)} bytes instead of {self.width}")
         number = int.from_bytes(key, "little", signed=True)
         if self.type.root in _FLOATS:
-            return int(self.codes(np.array([number], np.int64))[0])
+            number = int(self.codes(np.array([number], np.int64))[0])
+            return 0 if number == _NEGATIVE_ZERO else number
         return number
 
 

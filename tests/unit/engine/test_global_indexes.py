@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
+from paimon_spark.core.commit.committer import FileStoreCommit
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.global_indexes import CreatePlan, execute_create, index_column, index_kind, plan_create
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.row_level import RowChanges, change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.spec.column_changes import AddColumn
+from paimon_spark.spec.column_changes import AddColumn, UpdateColumnType
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Predicate
 from paimon_spark.spec.types import parse_atomic
@@ -50,9 +55,9 @@ PLACES = (FILE_PATH, ROW_INDEX, VECTOR)
 OFF = {"global-index.enabled": "false"}
 
 
-def lake(kind: str) -> Lake:
+def lake(kind: str, **options: str) -> Lake:
     """Return a table of four files, each of two keys."""
-    found = Lake({"k": "INT", "n": "INT"}, **KINDS[kind])
+    found = Lake({"k": "INT", "n": "INT"}, **KINDS[kind], **options)
     for first in range(0, 8, 2):
         put(found.table, (first, first * 10), (first + 1, None if first == 4 else first * 10 + 1))
     return found
@@ -194,6 +199,21 @@ def test_an_indexed_column_is_not_changed() -> None:
     assert leaked(table) == set()
 
 
+@pytest.mark.parametrize(("action", "left"), [("DROP_PARTITION_INDEX", 1), ("IGNORE", 2)])
+def test_the_action_for_indexes_of_a_changed_column(action: str, left: int) -> None:
+    found = lake("evolving", global_index__column_update_action=action)
+    found.call("create_global_index('t', 'k', 'btree')")
+    found.call("create_global_index('t', 'n', 'bitmap')")
+    table = found.table
+    change(table, lambda r: {"n": 77} if r["k"] == 3 else {}, "n")
+    assert index_files(table) == left
+    check(table)
+    assert plan_select(table, predicate=Comparison("=", "k", 5)).counts.files == (1 if left == 1 else 5)
+    assert violations(table) == []
+    found.call("compact(table => 't', compact_strategy => 'full')")
+    check(table)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_found_after_other_statements(kind: str) -> None:
     found = indexed(kind)
@@ -269,9 +289,42 @@ def test_wrong_arguments(text: str, message: str) -> None:
     assert index_files(found.table) == 0
 
 
+def test_an_index_outside_of_the_table_is_not_used() -> None:
+    table = indexed("evolving").table
+    for e in ManifestStore(table).index_entries(table.snapshots.latest()):
+        outside = replace(e.file, external_path=f"/elsewhere/{e.file.file_name}")
+        for change in ({"deleted_index_files": (e.file,)}, {"new_index_files": (outside,)}):
+            message = CommitMessage(partition=e.partition, bucket=e.bucket, total_buckets=-1, **change)
+            FileStoreCommit(table).commit([message])
+    check(table)
+    assert plan_select(table, predicate=Comparison("=", "k", 5)).counts.files == 4
+
+
+def test_an_index_that_queries_do_not_use_is_named() -> None:
+    found = lake("tracked")
+    assert found.one("create_global_index('t', 'k', 'btree')")["status"] == "done"
+    found.alter_table(found.table.identifier, [UpdateColumnType(("n",), parse_atomic("BIGINT"))])
+    status = found.one("create_global_index('t', 'n', 'btree')")["status"]
+    assert status == "done: Queries do not use the index: the type of 'n' was changed."
+    check(found.table)
+    off = lake("evolving", global_index__column_update_action="IGNORE")
+    assert (
+        "'global-index.column-update-action' is 'IGNORE'"
+        in off.one("create_global_index('t', 'n', 'bitmap')")["status"]
+    )
+
+
 def test_tables_without_row_ids_are_refused() -> None:
     found = Lake({"k": "INT", "b": "BYTES"}, row_tracking__enabled="true")
     with pytest.raises(UnsupportedError, match="its type is not a key"):
         found.call("create_global_index('t', 'b', 'btree')")
     with pytest.raises(UnsupportedError, match="does not number its rows"):
         Lake({"k": "INT"}).call("create_global_index('t', 'k', 'btree')")
+
+
+def test_small_values_are_sorted_in_bounded_memory() -> None:
+    table = Lake({"b": "BOOLEAN"}, **TRACKED).table
+    rows = 5_000_000
+    write_arrow(table, pa.table({"b": pa.array(np.arange(rows) % 2 == 0)}))
+    done = execute_create(planned(table, "b"), LocalRunner())
+    assert (done.files, done.rows) == (2, rows)

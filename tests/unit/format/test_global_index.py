@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -119,3 +120,41 @@ def _rows(codes: list[Any], holds: Any) -> BitMap:
 def test_numbers_of_variable_length(values: list[int]) -> None:
     data, _ = varints(np.array(values, np.int64))
     assert all_varints(data).tolist() == values
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_writing_many_values(kind: str) -> None:
+    values = np.random.default_rng(1).permutation(1 << 19)
+    column, domain, (write, reader_of) = pa.array(values), KeyDomain(AtomicType(TypeRoot.BIGINT)), KINDS[kind]
+    tracemalloc.start()
+    try:
+        body = write(SortedRows.of(column, domain), FileSettings(block_size=16 << 10))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * column.nbytes
+    reader = reader_of(lambda at, n: body[at : at + n], len(body), domain, len(column))
+    for row in (0, 1000, len(column) - 1):
+        assert reader.among([int(values[row])]) == BitMap([row])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mixed", [False, True], ids=["written here", "written by Paimon for Spark"])
+@pytest.mark.parametrize("block_size", [1, 40, 65536])
+def test_both_zeros_are_one_value(kind: str, mixed: bool, block_size: int) -> None:
+    domain, (write, reader_of) = KeyDomain(AtomicType(TypeRoot.DOUBLE)), KINDS[kind]
+    values = [-5.0, 0.0, -0.0, 0.0, -0.0, 7.0]
+    rows = SortedRows.of(pa.array(values), domain)
+    if mixed:  # in the order of Spark, each entry with one row
+        keys = np.array(values).view(np.uint8)
+        rows = SortedRows(np.arange(6), np.arange(6), keys, np.full(6, 8), BitMap(), 6)
+    body = write(rows, FileSettings(block_size=block_size))
+    reader = reader_of(lambda at, n: body[at : at + n], len(body), domain, 6)
+    for zero in (0.0, -0.0):
+        literal = domain.literal(zero)
+        assert literal is not None
+        assert reader.among(literal.codes) == BitMap([1, 2, 3, 4])
+        assert reader.at_least(literal.low) == BitMap([1, 2, 3, 4, 5])
+        assert reader.at_least(literal.high, strictly=True) == BitMap([5])
+        assert reader.at_most(literal.high) == BitMap([0, 1, 2, 3, 4])
+        assert reader.at_most(literal.low, strictly=True) == BitMap([0])

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from paimon_spark.format.parquet_footer import FOOTERS, FooterCache
+from paimon_spark.format.parquet_footer import FOOTERS, Footer, FooterCache
 
 
 def write(path: Path, rows: int) -> str:
@@ -17,8 +17,9 @@ def write(path: Path, rows: int) -> str:
     return str(path)
 
 
-def footer_bytes(path: str) -> int:
-    return int(pq.read_metadata(path).serialized_size)
+def memory_of(path: str) -> int:
+    with pa.OSFile(path) as source:
+        return Footer.read(source).memory
 
 
 def test_a_process_keeps_none_by_default(tmp_path: Path) -> None:
@@ -47,13 +48,36 @@ def test_a_file_of_another_size_is_read(tmp_path: Path) -> None:
         cache.read(source, path)
     write(tmp_path / "a", 70)
     with pa.OSFile(path) as source:
-        assert cache.read(source, path).metadata.num_rows == 70
+        found = cache.read(source, path)
+        assert found.metadata.num_rows == 70
+        assert cache.read(source, path) is found
+
+
+def test_footers_are_read_from_the_files_again(tmp_path: Path) -> None:
+    path, cache = write(tmp_path / "a", 40), FooterCache(1 << 20)
+    with pa.OSFile(path) as source:
+        first = cache.read(source, path)
+        cache.clear()
+        again = cache.read(source, path)
+        assert again is not first
+        cache.keep(0)
+        assert cache.read(source, path) is not again
+
+
+def test_statistics_share_the_metadata_of_a_file(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", 40)
+    with pa.OSFile(path) as source:
+        footer = Footer.read(source)
+        before = footer.metadata
+        assert footer.row_groups(source, pc.field("k") == 25) == [2]
+    assert footer.metadata is not before
+    assert footer.metadata.equals(before)
 
 
 @pytest.mark.parametrize("files", [1, 3])
-def test_the_limit_counts_bytes(tmp_path: Path, files: int) -> None:
+def test_the_limit_counts_memory(tmp_path: Path, files: int) -> None:
     paths = [write(tmp_path / str(n), 40) for n in range(4)]
-    cache = FooterCache(files * footer_bytes(paths[0]))
+    cache = FooterCache(files * memory_of(paths[0]))
     read = {}
     for path in paths:
         with pa.OSFile(path) as source:

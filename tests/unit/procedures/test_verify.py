@@ -21,7 +21,10 @@ from paimon_spark.engine.health.references import references_of
 from paimon_spark.engine.health.verify import Depth, verify
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError
+from paimon_spark.format.parquet_footer import FOOTERS
+from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import needed
+from paimon_spark.testing.tables import read_arrow
 from tests.unit.procedures.calling import Lake
 
 LEVELS = ("metadata", "footers", "data")
@@ -63,7 +66,6 @@ def lake(built: Lake) -> Iterator[Lake]:
 
 
 def defects(lake: Lake, level: str = "metadata") -> list[dict[str, Any]]:
-    clear_cache()
     return lake.call(f"verify('t', '{level}')")
 
 
@@ -122,6 +124,16 @@ def test_scrambled_content(lake: Lake, chosen: Callable[[str], bool], level: str
     lake.table.file_io.write(path, _scrambled(lake.table.file_io.read(path)))
     found = defects(lake, level)
     assert {r["path"] for r in found if r["defect"] == defect} == {path}
+
+
+def test_content_that_was_read_before_it_was_damaged(lake: Lake) -> None:
+    FOOTERS.keep(1 << 20)
+    try:
+        read_arrow(lake.table, predicate=Comparison("=", "v", 1))
+        assert defects(lake, "footers") == []
+        test_scrambled_content(lake, _is_data, "footers", Defect.UNREADABLE)
+    finally:
+        FOOTERS.keep(0)
 
 
 def test_rows_that_do_not_decode() -> None:

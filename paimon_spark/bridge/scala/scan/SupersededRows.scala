@@ -108,6 +108,7 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
 /** The superseded rows that the engine finds when the query runs; None if they are known by then. */
 case class PaimonEngineExec(ask: () => Option[Array[Byte]]) extends LeafExecNode {
   override val output: Seq[Attribute] = DataTypesBridge.attributes(SupersededRows.Schema)
+  override protected def stringArgs: Iterator[Any] = Iterator.empty
   override def executeCollect(): Array[InternalRow] =
     session.withActive(ask()).fold(Array.empty[InternalRow])(LocalBatches(_, output, Nil, output).rows())
   override protected def doExecute(): RDD[InternalRow] = sparkContext.parallelize(executeCollect().toSeq, 1)

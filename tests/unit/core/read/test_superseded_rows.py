@@ -15,13 +15,14 @@ from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.split_reader import read_split
-from paimon_spark.core.read.superseded_rows import few_vectors, superseded_in, superseded_rows
+from paimon_spark.core.read.superseded_rows import bytes_of_keys, few_vectors, superseded_in, superseded_rows
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
+from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.types import DataField
 from paimon_spark.testing.history import History, random_step
@@ -163,6 +164,27 @@ def test_nothing_is_said_of_files_that_lost_nothing() -> None:
     for keys in ([1, 2, 9], [5], [20, 21]):
         write_arrow(table, pa.table({"k": pa.array(keys, pa.int32())}))
     assert [list(superseded_rows(table, s)) for s in plan_select(table).splits] == [[]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sequence", "share"),
+    [
+        ({"k": "INT", "v": "INT", "w": "STRING", "x": "STRING"}, "", 1 / 4),
+        ({"k": "INT", "v": "INT", "w": "STRING", "x": "STRING"}, "v", 1 / 2),
+        ({"k": "STRING", **{f"v{i}": "INT" for i in range(100)}}, "", 32 / 432),
+        ({"k": "STRING"}, "", 1),
+    ],
+)
+def test_the_bytes_of_keys(columns: dict[str, str], sequence: str, share: float) -> None:
+    options = {"bucket": "1", "write-only": "true"} | ({"sequence.field": sequence} if sequence else {})
+    table = new_table(columns, primary_key=["k"], options=options)
+    schema = to_arrow_schema(table.schema.fields)
+    for _ in range(2):
+        rows = [{name: "k" if t == "STRING" else 1 for name, t in columns.items()}]
+        write_arrow(table, pa.Table.from_pylist(rows, schema))
+    (split,) = plan_select(table).splits
+    assert bytes_of_keys(table, split) == int(split.size * share)
+    assert bytes_of_keys(table, replace(split, raw=True)) == 0
 
 
 def marked(table: Table, split: Split, positions: BitMap) -> Split:
