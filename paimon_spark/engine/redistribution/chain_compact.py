@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paimon_spark.core.commit.committer import Committed
-from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_merged
 from paimon_spark.engine.insert import WriteResult, complete_write, plan_write
-from paimon_spark.engine.redistribution.rescale import RescalePlan, Rescaler
+from paimon_spark.engine.redistribution.rescale import RescalePlan, Rescaler, rewrite_here
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.select import DEFAULT_READ
 from paimon_spark.errors import UsageError
@@ -133,16 +130,8 @@ def execute_chain_compaction(
     """
     if not plan.merges:
         return ChainCompaction()
-    messages = _write_here(plan.move) if rescaler is None else rescaler.rewrite_buckets(plan.move)
+    messages = rewrite_here(plan.move) if rescaler is None else rescaler.rewrite_buckets(plan.move)
     done: WriteResult = complete_write(plan.move.write, messages, runner)
     ids = list(done.commit.snapshot_ids) if isinstance(done.commit, Committed) else []
     ids += done.compacted.snapshot_ids if done.compacted is not None else ()
     return ChainCompaction(tuple(ids), done.files)
-
-
-def _write_here(plan: RescalePlan) -> Sequence[CommitMessage]:
-    with TableWriter(plan.write.table, plan.write.info, fill_defaults=False) as writer:
-        for split in plan.splits:
-            for batch in read_split(plan.table, split):
-                writer.write(batch)
-        return writer.finish()

@@ -16,6 +16,7 @@ from paimon_spark.engine.compaction.compact import Strategy, execute_compaction,
 from paimon_spark.engine.expiry.partition_expiry import execute_partition_expiry, plan_partition_expiry
 from paimon_spark.engine.fallback import plan_reads, total_rows
 from paimon_spark.engine.redistribution.chain_compact import execute_chain_compaction, plan_chain_compaction
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
@@ -148,6 +149,20 @@ def test_sources_with_other_numbers_of_buckets(table: Table) -> None:
     with pytest.raises(UsageError, match=r"different numbers of buckets.*2 in .*3 in"):
         read(table, f"dt = '{DAYS[4]}'")
     assert len(read(table, f"dt < '{DAYS[4]}'")) == 10
+
+
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}])
+def test_rescaled_deltas_keep_their_deletions(options: dict[str, str]) -> None:
+    table = chain_table(options)
+    put(table, "snapshot", DAYS[0], (1, 1, "a"), (2, 1, "b"), (3, 1, "c"))
+    put(table, "delta", DAYS[1], (2, 2, None), (4, 1, "d"))
+    put(table, "delta", DAYS[1], (3, 2, None))
+    before = read(table)
+    for name in ("snapshot", "delta"):
+        execute_rescale(plan_rescale(on_branch(table, name), 3), None)
+    assert read(table) == before
+    assert merge(table, f"dt = '{DAYS[1]}'")
+    assert read(table) == before
 
 
 def test_time_travel_reads_every_branch_at_that_time(table: Table) -> None:
