@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.maintenance.deletion import Action
@@ -90,6 +90,7 @@ def plan_chain_compaction(table: Table, partition: Predicate, *, overwrite: bool
     partitions = sorted({s.partition for s in merged.splits})
     replaced = or_(*(_is(target, p) for p in partitions)) if existing and partitions else None
     write = plan_write(target, overwrite=None if replaced is None else "static", static_partitions=replaced)
+    write = replace(write, new_partitions=replaced is None)
     move = RescalePlan(chain.reader, write, target.options.bucket, (), merged.splits, frozenset(partitions))
     return ChainCompactionPlan(move, existing, overwrite)
 
@@ -126,7 +127,7 @@ def execute_chain_compaction(
         runner: runs the compaction that follows a write.
 
     Raises:
-        ConflictError: another commit changed the snapshot branch; nothing is changed.
+        ConflictError: another commit has added a partition to the snapshot branch; nothing is changed.
     """
     if not plan.merges:
         return ChainCompaction()

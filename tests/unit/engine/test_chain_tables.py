@@ -20,7 +20,7 @@ from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_res
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
-from paimon_spark.errors import NotFoundError, UnsupportedError, UsageError
+from paimon_spark.errors import ConflictError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.spec.types import parse_atomic
@@ -226,6 +226,14 @@ def test_a_merged_partition_is_written_once(table: Table) -> None:
     ]
     with pytest.raises(UsageError, match="not a chain table"):
         merge(on_branch(table, "delta"), f"dt = '{DAYS[3]}'")
+
+
+def test_a_merged_partition_is_not_added_to_one_that_was_written_meanwhile(table: Table) -> None:
+    plan = plan_chain_compaction(table, parse_filter(f"dt = '{DAYS[1]}'", table.schema), overwrite=False)
+    put(table, "snapshot", DAYS[1], (9, 1, "full"))
+    with pytest.raises(ConflictError, match=DAYS[1]):
+        execute_chain_compaction(plan, None, LocalRunner())
+    assert read(table, f"dt = '{DAYS[1]}'") == [(9, 1, "full", DAYS[1])]
 
 
 def test_segments_expire_as_a_whole() -> None:
