@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, agg
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.partition_expiry import execute_partition_expiry, plan_partition_expiry
 from paimon_spark.engine.fallback import plan_reads, total_rows
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.chain_compact import execute_chain_compaction, plan_chain_compaction
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
@@ -26,6 +28,7 @@ from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.sqlparse.where import parse_filter
 from tests.unit.engine.chain_tables import COLUMNS, ChainModel, chain_table, put, read
+from tests.unit.engine.test_key_range_rewrites import delete, update
 
 EXAMPLES = 30
 """Examples of histories: each writes to three branches, so they are few."""
@@ -163,6 +166,41 @@ def test_rescaled_deltas_keep_their_deletions(options: dict[str, str]) -> None:
     assert read(table) == before
     assert merge(table, f"dt = '{DAYS[1]}'")
     assert read(table) == before
+
+
+SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "bucket": "1"}
+
+
+@pytest.mark.parametrize(
+    ("removes", "before", "updated"),
+    [
+        ("aggregation.remove-record-on-delete", [(1, 15), (3, 31)], [(1, 15), (3, 37)]),
+        ("fields.n.ignore-retract", [(1, 15), (2, 20), (3, 31)], [(1, 15), (2, 20), (3, 37)]),
+    ],
+)
+def test_rewritten_deltas_keep_their_retracts(
+    removes: str, before: list[tuple[int, int]], updated: list[tuple[int, int]]
+) -> None:
+    table = chain_table(SUMS | {removes: "true"}, columns={"k": "INT", "v": "INT", "n": "INT", "dt": "STRING"})
+
+    def add(branch: str, dt: str, *rows: tuple[int, int, int, int]) -> None:
+        k, v, n, kinds = (pa.array(c, pa.int32()) for c in zip(*rows, strict=True))
+        columns = {"k": k, "v": v, "n": n, "dt": [dt] * len(rows), "_row_kind_": kinds.cast(pa.int8())}
+        write_arrow(on_branch(table, branch), pa.table(columns))
+
+    def sums() -> list[tuple[object, object]]:
+        return [(k, n) for k, _, n, _ in read(table, f"dt = '{DAYS[1]}'")]
+
+    add("snapshot", DAYS[0], (1, 1, 10, 0), (2, 1, 20, 0), (3, 1, 30, 0))
+    add("delta", DAYS[1], (1, 2, 5, 0), (2, 2, 0, 3), (3, 2, 1, 0))
+    assert sums() == before
+    versions = read(table)
+    update(on_branch(table, "delta"), "k = 3", n=7)
+    assert sums() == updated
+    assert [r for r in read(table) if r[0] != 3] == [r for r in versions if r[0] != 3]
+    if removes == "fields.n.ignore-retract":
+        delete(on_branch(table, "delta"), "k = 3")
+        assert sums() == [(1, 15), (2, 20), (3, 30)]
 
 
 def test_time_travel_reads_every_branch_at_that_time(table: Table) -> None:
