@@ -21,6 +21,7 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.spec.chain_tables import DELTA_BRANCH, SNAPSHOT_BRANCH, ChainBranches, ChainOrder, chain_branches
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate, project
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.types import DataType, not_null
 
 _TIME_TEXT = "scan.timestamp"
@@ -90,6 +91,7 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
         NotFoundError: a branch, or the state to travel to, does not exist.
         UsageError: the branches cannot be read together.
         UnsupportedError: an option chooses files by their age.
+        AccessDeniedError: the user does not have the privilege SELECT on one of the branches.
     """
     _check_options(table)
     time = asked_time(table, query.version, query.timestamp_millis, query.how.local_zone)
@@ -104,6 +106,7 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
         if time is None and query.travels(table) and before.snapshot is not None:
             moment = before.snapshot.time_millis
     chain = open_chain(table, moment)
+    chain.reader.require(Privilege.SELECT)
     kept, full = before.partitions(), chain.snapshots.partitions()
     whole = _whole_partitions(chain.snapshots, own.columns, query, latest=moment is None)
     merged = plan_merged(chain, full, own.columns, query.predicate or TRUE, query.how, kept | full)

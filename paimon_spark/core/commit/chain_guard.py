@@ -20,6 +20,7 @@ from paimon_spark.errors import UsageError
 from paimon_spark.spec.chain_tables import ChainOrder, chain_branches
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import DataFileKey
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -41,7 +42,11 @@ class ChainGuard:
         return cls(table, on_branch(table, names.snapshot), on_branch(table, names.delta))
 
     def planner(self, plan: Planner) -> Planner:
-        """Return a planner of the same change, which raises a UsageError if the change would break a chain."""
+        """Return a planner of the same change.
+
+        It raises a UsageError if the change would break a chain, and an AccessDeniedError if the user may not change
+        the branch of snapshots, which would have to follow.
+        """
 
         def guarded(store: ManifestStore, base: Snapshot | None) -> Change:
             change = plan(store, base)
@@ -78,6 +83,8 @@ class ChainGuard:
         changed = {e.partition for e in change.entries}
         full = BranchState(self.snapshots, self.snapshots.snapshots.latest()).partitions()
         self._outdated = full & changed
+        if self._outdated:
+            self.snapshots.require(Privilege.INSERT)
         after = before.difference(changed).union(kept)
         self._check(self._outdated, full - changed, after, "dropped, as an overwrite of its deltas requires")
 

@@ -19,12 +19,14 @@ from paimon_spark.engine.fallback import plan_reads, total_rows
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.chain_compact import execute_chain_compaction, plan_chain_compaction
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
-from paimon_spark.errors import ConflictError, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.errors import AccessDeniedError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SetOption, apply_changes
+from paimon_spark.spec.privileges import Grants, Securable, TableAccess
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.sqlparse.where import parse_filter
 from tests.unit.engine.chain_tables import COLUMNS, ChainModel, chain_table, put, read
@@ -237,6 +239,34 @@ def test_an_overwrite_of_deltas_drops_their_snapshot(table: Table) -> None:
     assert [on_branch(table, name).snapshots.latest_id() for name in ("snapshot", "delta")] == before
 
 
+def as_user(table: Table, *branches: str) -> Table:
+    """Return the delta branch for a user who may read and write some branches."""
+    both = frozenset(["SELECT", "INSERT"])
+    grants = Grants("u", {f"db.t$branch_{name}": both for name in branches})
+    found = on_branch(table, branches[0])
+    return replace(found, access=TableAccess(grants, Securable.of(found.identifier), table.path))
+
+
+def test_an_overwrite_of_deltas_needs_insert_on_both_branches(table: Table) -> None:
+    put(table, "snapshot", DAYS[1], (1, 5, "s"))
+    before = read(table)
+    put(as_user(table, "delta"), "delta", DAYS[3], (1, 4, "a4"), overwrite="dynamic")
+    with pytest.raises(AccessDeniedError, match=r"INSERT on table db\.t\$branch_snapshot"):
+        put(as_user(table, "delta"), "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert [r for r in read(table) if r[3] != DAYS[3]] == [r for r in before if r[3] != DAYS[3]]
+    put(as_user(table, "delta", "snapshot"), "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert (8, 1, "h", DAYS[1]) in read(table)
+
+
+def test_a_merged_partition_needs_select_on_both_branches() -> None:
+    table = chain_table()
+    execute_create_branch(table, plan_create_branch(table, "own"))
+    put(table, "delta", DAYS[1], (2, 2, "b"))
+    with pytest.raises(AccessDeniedError, match=r"SELECT on table db\.t\$branch_delta"):
+        read(as_user(table, "own"))
+    assert read(as_user(table, "own", "delta")) == [(2, 2, "b", DAYS[1])]
+
+
 def test_the_first_snapshot_of_deltas_cannot_be_dropped(table: Table) -> None:
     with pytest.raises(UsageError, match="compact_chain_table"):
         put(table, "snapshot", DAYS[0], overwrite="static")
@@ -266,7 +296,7 @@ def test_a_merged_partition_is_written_once(table: Table) -> None:
         merge(on_branch(table, "delta"), f"dt = '{DAYS[3]}'")
 
 
-def test_a_merged_partition_is_not_added_to_one_that_was_written_meanwhile(table: Table) -> None:
+def test_a_merged_partition_is_not_added_to_a_new_one(table: Table) -> None:
     plan = plan_chain_compaction(table, parse_filter(f"dt = '{DAYS[1]}'", table.schema), overwrite=False)
     put(table, "snapshot", DAYS[1], (9, 1, "full"))
     with pytest.raises(ConflictError, match=DAYS[1]):
