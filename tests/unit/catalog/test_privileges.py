@@ -289,6 +289,19 @@ def test_privileges_end_with_the_table(lake: Guarded) -> None:
         lake.handle().table("db.t").count()
 
 
+def test_privileges_end_with_tables_of_a_database_that_stays(lake: Guarded) -> None:
+    lake.call("create_branch('t', 'b')")
+    for on in (("db",), ("db", "t"), ("db", "t$branch_b"), ("db2", "t")):
+        lake.grant("SELECT", *on)
+    stray = Path(lake.path) / "db.db" / "stray" / "file"
+    stray.parent.mkdir()
+    stray.write_text("")
+    with pytest.raises(PaimonError, match="stray"):
+        lake.catalog().drop_database("db", cascade=True)
+    left = lake.catalog().privileges.entries(CATALOG)
+    assert sorted(left.column("identifier").to_pylist()) == ["db", "db2.t"]
+
+
 def test_a_branch_has_the_privileges_of_its_table(lake: Guarded) -> None:
     lake.call("create_branch(table => 't', branch => 'dev', snapshot_id => 1)")
     lake.grant("SELECT", "db", "t$branch_dev")
