@@ -33,7 +33,7 @@ class ChainTable:
     """The branches of a chain table, as a read sees them.
 
     Attributes:
-        reader: the delta branch, by whose rules partitions are merged.
+        reader: the delta branch, by whose rules partitions are merged, at the schema of the state to read.
         snapshots: the snapshot branch.
         deltas: the delta branch.
     """
@@ -62,7 +62,10 @@ def open_chain(table: Table, moment: int | None = None) -> ChainTable:
     snapshot, delta = other_branch(table, names.snapshot), other_branch(table, names.delta)
     if _identity(snapshot) != _identity(delta):
         raise columns_differ(table, *names)
-    return ChainTable(_reader(delta, names), _state(snapshot, moment), _state(delta, moment))
+    deltas, reader = _state(delta, moment), _reader(delta, names)
+    if moment is not None and deltas.snapshot is not None:
+        reader = reader.with_schema(delta.schema_store.get(deltas.snapshot.schema_id))
+    return ChainTable(reader, _state(snapshot, moment), deltas)
 
 
 def _identity(table: Table) -> list[tuple[int, str, DataType]]:

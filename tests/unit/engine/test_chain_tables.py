@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.errors import AccessDeniedError, ConflictError, NotFoundError, UnsupportedError, UsageError
-from paimon_spark.spec.column_changes import AddColumn
+from paimon_spark.spec.column_changes import AddColumn, RenameColumn
 from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.spec.privileges import Grants, Securable, TableAccess
 from paimon_spark.spec.types import parse_atomic
@@ -213,6 +214,22 @@ def test_time_travel_reads_every_branch_at_that_time(table: Table) -> None:
     assert read(table.with_options({"scan.snapshot-id": "1"})) == read(table)
     with pytest.raises(UnsupportedError, match="file-creation-time"):
         read(table.with_options({"scan.file-creation-time-millis": "1"}))
+
+
+def test_time_travel_reads_the_columns_of_that_time(table: Table) -> None:
+    before, millis = read(table), round(time.time() * 1000)
+    for name in ("main", "snapshot", "delta"):
+        branch = on_branch(table, name)
+        renamed = apply_changes(branch.schema, [RenameColumn(("a",), "b")], 0, has_snapshots=True)
+        branch.schema_store.try_create(renamed)
+    newest = table.schema_store.latest()
+    assert newest is not None
+    renamed_table = table.with_schema(newest)
+    assert plan_reads(renamed_table)[-1].columns == ("k", "v", "b", "dt")
+    assert read(renamed_table) == before
+    then = renamed_table.with_options({"scan.timestamp-millis": str(millis)})
+    assert plan_reads(then)[-1].columns == ("k", "v", "a", "dt")
+    assert read(then) == before
 
 
 def test_streams_and_kinds(table: Table) -> None:
