@@ -417,6 +417,10 @@ def test_a_user_who_comes_back_has_nothing(lake: Guarded) -> None:
     lake.call("create_privileged_user('u', 'of u')")
     with pytest.raises(AccessDeniedError, match="PRIVILEGE_MISSING"):
         lake.handle().table("db.t").count()
+    lake.catalog().privileges.put("v", CATALOG, Privilege.SELECT)  # as left by an interrupted drop
+    lake.call("create_privileged_user('v', 'of v')")
+    with pytest.raises(AccessDeniedError, match="PRIVILEGE_MISSING"):
+        lake.handle("v").table("db.t").count()
 
 
 @pytest.mark.parametrize(
