@@ -26,7 +26,7 @@ from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.errors import AccessDeniedError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn, RenameColumn
-from paimon_spark.spec.evolution import SetOption, apply_changes
+from paimon_spark.spec.evolution import RemoveOption, SetOption, apply_changes
 from paimon_spark.spec.privileges import Grants, Securable, TableAccess
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.sqlparse.where import parse_filter
@@ -254,6 +254,30 @@ def test_an_overwrite_of_deltas_drops_their_snapshot(table: Table) -> None:
     with pytest.raises(UsageError, match=r"dt=20250801.*cannot be dropped"):
         put(table, "delta", DAYS[0], (1, 1, "y"), overwrite="dynamic")
     assert [on_branch(table, name).snapshots.latest_id() for name in ("snapshot", "delta")] == before
+
+
+def without(table: Table, branch: str, *options: str) -> None:
+    """Remove options of a branch."""
+    found = on_branch(table, branch)
+    changes = [RemoveOption(key) for key in options]
+    assert found.schema_store.try_create(apply_changes(found.schema, changes, 0, has_snapshots=True))
+
+
+def test_overwrites_find_the_branches_that_the_table_names(table: Table) -> None:
+    for name in ("snapshot", "delta"):
+        without(table, name, "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+    put(table, "snapshot", DAYS[1], (1, 5, "s"))
+    put(table, "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert (8, 1, "h", DAYS[1]) in read(table)
+    with pytest.raises(UsageError, match="cannot be dropped"):
+        put(table, "snapshot", DAYS[0], overwrite="static")
+
+
+@pytest.mark.parametrize("name", ["snapshot", "delta"])
+def test_every_branch_is_that_of_a_chain_table(table: Table, name: str) -> None:
+    without(table, name, "chain-table.enabled")
+    with pytest.raises(UsageError, match=rf"'{name}' does not have .* ALTER TABLE db\.`t\$branch_{name}` SET"):
+        read(table)
 
 
 def as_user(table: Table, *branches: str) -> Table:
