@@ -314,5 +314,5 @@ class CompactChainTable:
             bytes_in=sum(f.file_size for f in work.files.values()),
             bytes_out=sum(f.file_size for f in done.files),
             rows=sum(f.row_count for f in done.files),
-            changed_tables=(work.snapshots.identifier.base.full_name,),
+            changed_tables=(work.snapshots.identifier.base.full_name, work.snapshots.name),
         )

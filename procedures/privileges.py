@@ -164,6 +164,7 @@ class CreatePrivilegedUser:
         """Add the user."""
         del ctx
         work = plan.payload
+        work.tables.delete(work.tables.entries(CATALOG, user=work.user))  # what an interrupted drop has left
         work.tables.put_users([(work.user, work.password)])
         return _report(plan, work.tables.user_table(), [f"User {work.user} is created without any privileges."])
 

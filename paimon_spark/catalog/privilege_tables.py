@@ -88,6 +88,7 @@ class PrivilegeTables:
             AccessDeniedError: there is no such user, or the password is wrong.
         """
         if not self.enabled():
+            self._known = None
             return None
         users, privileges = self.user_table(), self.privilege_table()
         state = (users.snapshots.latest_id(), privileges.snapshots.latest_id())

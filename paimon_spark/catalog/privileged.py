@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from paimon_spark.catalog.base import Catalog, SchemaChanges
 from paimon_spark.catalog.privilege_tables import PrivilegeTables
 from paimon_spark.core.table import Table
@@ -80,11 +82,26 @@ class PrivilegedCatalog:
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database with DROP_DATABASE, and all privileges on it and in it."""
-        database = Securable(name)
-        privileged = self.require(database, Privilege.DROP_DATABASE)
-        self.inner.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
-        if privileged:
-            self.privileges.delete(self.privileges.entries(database))
+        privileged = self.require(Securable(name), Privilege.DROP_DATABASE)
+        try:
+            self.inner.drop_database(name, ignore_if_not_exists=ignore_if_not_exists, cascade=cascade)
+        finally:  # an error may come after some tables
+            if privileged:
+                self._end_privileges(name)
+
+    def _end_privileges(self, database: str) -> None:
+        """Remove the privileges on what does not exist any more: the database, or tables and views of it."""
+        entries, left = self.privileges.entries(Securable(database)), list[Securable]()
+        own = Securable(database).identifier
+        exists = self.inner.database_exists(database)
+        if exists:
+            names = (*self.inner.list_tables(database), *self.inner.list_views(database))
+            left = [Securable(database, name) for name in names]
+        gone = [
+            not (exists and identifier == own) and not any(o.contains(identifier) for o in left)
+            for identifier in entries.column("identifier").to_pylist()
+        ]
+        self.privileges.delete(entries.filter(pa.array(gone, pa.bool_())))
 
     # ---- tables
 

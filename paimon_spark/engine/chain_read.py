@@ -17,10 +17,20 @@ from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.core.table import START_OPTIONS, Table
 from paimon_spark.engine.branch_reads import Query, columns_differ, other_branch, without_partitions
 from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
-from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.chain_tables import DELTA_BRANCH, SNAPSHOT_BRANCH, ChainBranches, ChainOrder, chain_branches
+from paimon_spark.errors import UnsupportedError, UsageError
+from paimon_spark.spec.chain_tables import (
+    DELTA_BRANCH,
+    ENABLED,
+    SNAPSHOT_BRANCH,
+    ChainBranches,
+    ChainOrder,
+    chain_branches,
+    is_chain_table,
+)
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate, project
+from paimon_spark.spec.privileges import Privilege
+from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.spec.types import DataType, not_null
 
 _TIME_TEXT = "scan.timestamp"
@@ -32,7 +42,7 @@ class ChainTable:
     """The branches of a chain table, as a read sees them.
 
     Attributes:
-        reader: the delta branch, by whose rules partitions are merged.
+        reader: the delta branch, by whose rules partitions are merged, at the schema of the state to read.
         snapshots: the snapshot branch.
         deltas: the delta branch.
     """
@@ -53,15 +63,31 @@ def open_chain(table: Table, moment: int | None = None) -> ChainTable:
 
     Raises:
         NotFoundError: a branch does not exist.
-        UsageError: the branches have different columns.
+        UsageError: the branches have different columns, or one is not that of a chain table.
     """
     names = chain_branches(table.options)
     if names is None:
         raise ValueError(table.name)
     snapshot, delta = other_branch(table, names.snapshot), other_branch(table, names.delta)
+    for branch in (snapshot, delta):
+        _check_enabled(table, branch)
     if _identity(snapshot) != _identity(delta):
         raise columns_differ(table, *names)
-    return ChainTable(_reader(delta, names), _state(snapshot, moment), _state(delta, moment))
+    deltas, reader = _state(delta, moment), _reader(delta, names)
+    if moment is not None and deltas.snapshot is not None:
+        reader = reader.with_schema(delta.schema_store.get(deltas.snapshot.schema_id))
+    return ChainTable(reader, _state(snapshot, moment), deltas)
+
+
+def _check_enabled(table: Table, branch: Table) -> None:
+    """Reject a branch whose compactions drop deletions, or whose overwrites break chains."""
+    if not is_chain_table(branch.options):
+        name = sql_path(branch.identifier.database, branch.identifier.object_name)
+        raise UsageError(
+            f"The chain table {table.name} cannot be read: its branch '{branch.branch}' does not have '{ENABLED}' = "
+            "'true'.",
+            hint=f"Set it: ALTER TABLE {name} SET TBLPROPERTIES ('{ENABLED}' = 'true').",
+        )
 
 
 def _identity(table: Table) -> list[tuple[int, str, DataType]]:
@@ -90,6 +116,7 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
         NotFoundError: a branch, or the state to travel to, does not exist.
         UsageError: the branches cannot be read together.
         UnsupportedError: an option chooses files by their age.
+        AccessDeniedError: the user does not have the privilege SELECT on one of the branches.
     """
     _check_options(table)
     time = asked_time(table, query.version, query.timestamp_millis, query.how.local_zone)
@@ -104,6 +131,7 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
         if time is None and query.travels(table) and before.snapshot is not None:
             moment = before.snapshot.time_millis
     chain = open_chain(table, moment)
+    chain.reader.require(Privilege.SELECT)
     kept, full = before.partitions(), chain.snapshots.partitions()
     whole = _whole_partitions(chain.snapshots, own.columns, query, latest=moment is None)
     merged = plan_merged(chain, full, own.columns, query.predicate or TRUE, query.how, kept | full)

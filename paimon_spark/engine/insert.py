@@ -68,6 +68,8 @@ class WritePlan:
     operation: Operation | None = None
     batch: StreamBatch | None = None
     """The micro-batch that is written, in a streaming query."""
+    new_partitions: bool = False
+    """Whether the partitions that are written must have no files yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +199,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
                 ignore_empty=ignore_empty,
                 hash_files=hash_files,
                 keys_of=(plan.snapshot_id or 0) if keys else None,
+                whole_partitions=plan.new_partitions,
                 buckets_of=plan.info.rewritten,
             )
         else:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.errors import AccessDeniedError
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.quoted_text import string_literal
+from paimon_spark.spec.quoted_text import quoted_name, string_literal
 
 ROOT = "root"
 """The user who has all privileges."""
@@ -18,6 +18,8 @@ ANONYMOUS = "anonymous"
 _CATALOG, _DATABASE, _TABLE = "catalog", "database", "table"
 _SCHEMAS = re.compile(r"/(branch/branch-[^/]+/)?schema(/|$)")
 _CONSUMERS = re.compile(r"/(branch/branch-[^/]+/)?consumer(/|$)")
+_BRANCH = re.compile(r"/branch/branch-([^/]+)(/|$)")
+_MAIN = re.compile(r"/(snapshot|schema|tag|consumer|changelog)(/|$)")
 
 
 class Privilege(StrEnum):
@@ -57,15 +59,25 @@ class Securable:
 
     @property
     def identifier(self) -> str:
-        """Return the name under which privileges of exactly this object are stored; that of the catalog is empty."""
-        return ".".join(part for part in (self.database, self.table) if part is not None)
+        """Return the name under which privileges of exactly this object are stored; that of the catalog is empty.
+
+        A database with a dot in its name is quoted, because it would have the name of a table.
+        """
+        if self.database is None:
+            return ""
+        return self._database if self.table is None else f"{self._database}.{self.table}"
+
+    @property
+    def _database(self) -> str:
+        name = str(self.database)
+        return quoted_name(name) if "." in name or "`" in name else name
 
     @property
     def covering(self) -> tuple[str, ...]:
         """Return the stored names whose privileges this object has: its own, and those of what contains it."""
         names = [self.identifier]
         if self.table is not None:
-            names += [f"{self.database}.{self.table.partition('$')[0]}", str(self.database)]
+            names += [f"{self._database}.{self.table.partition('$')[0]}", self._database]
         return (*dict.fromkeys(names), "") if self.database is not None else ("",)
 
     def contains(self, identifier: str) -> bool:
@@ -164,12 +176,25 @@ class TableAccess:
         """Check the access before a file or directory of the table is written or deleted.
 
         Raises:
-            AccessDeniedError: the user does not have INSERT; for a consumer, neither INSERT nor SELECT.
+            AccessDeniedError: the user does not have INSERT on the branch; for a consumer, neither INSERT nor SELECT.
         """
-        if self._within(_CONSUMERS, path):
-            self.require(Privilege.INSERT, Privilege.SELECT)
-        else:
-            self.require(Privilege.INSERT)
+        consumes = self._within(_CONSUMERS, path)
+        choices = (Privilege.INSERT, Privilege.SELECT) if consumes else (Privilege.INSERT,)
+        self.grants.require(self._owner(path), *choices)
+
+    def on_branch(self, identifier: Identifier) -> TableAccess:
+        """Return the access to another branch of the table."""
+        return replace(self, table=Securable.of(identifier))
+
+    def _owner(self, path: str) -> Securable:
+        """Return the branch that a file belongs to; branches share the data files and manifests of the table."""
+        main, separator, _ = str(self.table.table).partition("$")
+        if not separator or not path.startswith(self.path):
+            return self.table
+        found = _BRANCH.match(path, len(self.path))
+        if found is not None:
+            return Securable.of(Identifier(str(self.table.database), main, found[1]))
+        return replace(self.table, table=main) if self._within(_MAIN, path) else self.table
 
     def _within(self, directory: re.Pattern[str], path: str) -> bool:
         return path.startswith(self.path) and directory.match(path, len(self.path)) is not None

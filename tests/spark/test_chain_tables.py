@@ -74,6 +74,14 @@ def test_compaction_writes_the_snapshot_branch(filled: SparkSession) -> None:
     assert [k for (k,) in kinds] == ["OVERWRITE", "APPEND", "OVERWRITE"]
 
 
+def test_rescaled_branches_keep_deletions(filled: SparkSession) -> None:
+    filled.sql("INSERT INTO `t$branch_delta` VALUES (6, 1, 'f', '20250805')")
+    before = rows(filled, "SELECT * FROM t ORDER BY dt, k")
+    for branch in ("snapshot", "delta"):
+        filled.sql(f"CALL sys.rescale(table => 't$branch_{branch}', bucket_num => 3)")
+    assert rows(filled, "SELECT * FROM t ORDER BY dt, k") == before
+
+
 def test_overwrites_keep_chains_intact(filled: SparkSession) -> None:
     for statement in (
         "ALTER TABLE `t$branch_snapshot` DROP PARTITION (dt = '20250801')",

@@ -17,9 +17,11 @@ from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.errors import UsageError
-from paimon_spark.spec.chain_tables import ChainOrder, chain_branches
+from paimon_spark.spec.chain_tables import ChainOrder, chain_branches, is_chain_table
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import DataFileKey
+from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -34,14 +36,23 @@ class ChainGuard:
 
     @classmethod
     def of(cls, table: Table) -> ChainGuard | None:
-        """Return the guard of a branch; None for tables without chains, and for other branches."""
-        names = chain_branches(table.options)
+        """Return the guard of a branch; None for tables without chains, and for other branches.
+
+        The main branch names the branches, if the branch itself does not.
+        """
+        if not is_chain_table(table.options):
+            return None
+        names = chain_branches(table.options) or chain_branches(on_branch(table, MAIN_BRANCH).options)
         if names is None or table.branch not in names:
             return None
         return cls(table, on_branch(table, names.snapshot), on_branch(table, names.delta))
 
     def planner(self, plan: Planner) -> Planner:
-        """Return a planner of the same change, which raises a UsageError if the change would break a chain."""
+        """Return a planner of the same change.
+
+        It raises a UsageError if the change would break a chain, and an AccessDeniedError if the user may not change
+        the branch of snapshots, which would have to follow.
+        """
 
         def guarded(store: ManifestStore, base: Snapshot | None) -> Change:
             change = plan(store, base)
@@ -78,6 +89,8 @@ class ChainGuard:
         changed = {e.partition for e in change.entries}
         full = BranchState(self.snapshots, self.snapshots.snapshots.latest()).partitions()
         self._outdated = full & changed
+        if self._outdated:
+            self.snapshots.require(Privilege.INSERT)
         after = before.difference(changed).union(kept)
         self._check(self._outdated, full - changed, after, "dropped, as an overwrite of its deltas requires")
 

@@ -14,7 +14,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import AlreadyExistsError, ErrorKind, NotFoundError, suggestion
 from paimon_spark.spec.identifier import is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH
-from paimon_spark.spec.privileges import Securable
+from paimon_spark.spec.privileges import Privilege
 
 BRANCH_OPTIONS = (
     "scan.fallback-branch",
@@ -39,8 +39,20 @@ def on_branch(table: Table, name: str) -> Table:
     branch = None if name == MAIN_BRANCH else name
     identifier = replace(table.identifier, branch=branch)
     found = Table.of(identifier, table.path, schema, table.file_io)
-    access = None if table.access is None else replace(table.access, table=Securable.of(identifier))
+    access = None if table.access is None else table.access.on_branch(identifier)
     return replace(found, zone=table.zone, manifest_cache=table.manifest_cache, access=access)
+
+
+def require_branches(table: Table, *names: str) -> None:
+    """Return if the user may change branches of the table, whether they exist or not.
+
+    Raises:
+        AccessDeniedError: the user does not have the privilege INSERT on one of them.
+    """
+    if table.access is not None:
+        for name in names:
+            identifier = replace(table.identifier, branch=None if name == MAIN_BRANCH else name)
+            table.access.on_branch(identifier).require(Privilege.INSERT)
 
 
 def branch_schemas(table: Table, name: str) -> SchemaStore:

@@ -17,6 +17,7 @@ from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.spec.chain_tables import is_chain_table
 from paimon_spark.spec.kinds import CommitKind, FileKind
 from paimon_spark.spec.manifest import ManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
@@ -44,7 +45,8 @@ def replay_order(store: ManifestStore, snapshot: Snapshot, entries: Iterable[Man
 def split_rows(table: Table, split: Split, number: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a split and the position of each batch among those of all splits.
 
-    The rows of postponed files come as they were written, with their kinds in ``_row_kind_``; others are merged.
+    The rows of postponed files come as they were written, with their kinds in ``_row_kind_``; others are merged. Those
+    of one branch of a chain table keep their retracts, which delete rows of earlier partitions.
 
     Args:
         table: the table.
@@ -52,7 +54,8 @@ def split_rows(table: Table, split: Split, number: int) -> Iterator[tuple[int, p
         number: the position of the split.
     """
     at = number << _ROW_BITS
-    for batch in _postponed_rows(table, split) if split.bucket < 0 else read_split(table, split):
+    retracts = is_chain_table(table.options) and not split.chained
+    for batch in _postponed_rows(table, split) if split.bucket < 0 else read_split(table, split, keep_kinds=retracts):
         yield at, batch
         at += batch.num_rows
 

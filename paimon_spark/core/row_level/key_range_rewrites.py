@@ -22,7 +22,8 @@ from paimon_spark.core.columns import FILE_PATH, LEVEL, ROW_KIND
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.levels import SortedRun, chained, max_level, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
-from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, single_versions
+from paimon_spark.core.merge.engines.lookup import level_of
+from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, retracts, single_versions
 from paimon_spark.core.merge.multi_pass import RunSource, group_sources, runs_at_once
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -37,7 +38,8 @@ from paimon_spark.core.write.table_writer import AbortableWriter, WriterRestoreS
 from paimon_spark.errors import EngineError, UnsupportedError
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource, RowKind
+from paimon_spark.spec.chain_tables import is_chain_table
+from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource, MergeEngine, RowKind
 from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.rows import encode_row
@@ -162,7 +164,7 @@ class KeyRangeRewriter(AbortableWriter):
         reader = BucketFiles(table, *key, rows_in_vectors(table, refs))
         for groups in self._groups(reader, chained(parts), self._stated.of(key)):
             merged = merge(groups)
-            kept = drop_retracts(merged.rows)
+            kept = self._kept(merged.rows)
             if kept.num_rows:
                 rows.write(kept)
             if merged.changelog is not None and merged.changelog.num_rows:
@@ -180,6 +182,19 @@ class KeyRangeRewriter(AbortableWriter):
             new_changelog=tuple(changelog.close()),
             vectors_seen=tuple(seen),
         )
+
+    def _kept(self, rows: pa.Table) -> pa.Table:
+        """Return the merged rows to write: those of a chain table keep retracts, which change earlier partitions.
+
+        Where the merge engine takes no deletes, a row that the statement deletes leaves no retract.
+        """
+        options = self._table.options
+        if not is_chain_table(options):
+            return drop_retracts(rows)
+        if options.merge_engine is MergeEngine.DEDUPLICATE or options.removes_record_on_delete:
+            return rows
+        deleted = (level_of(rows) == STATED) & retracts(rows)
+        return rows.filter(pa.array(~deleted)) if deleted.any() else rows
 
     def _groups(
         self, files: BucketFiles, runs: Sequence[SortedRun], stated: Sequence[RunSource]

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from paimon_spark.core.commit.committer import Committed
-from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_merged
 from paimon_spark.engine.insert import WriteResult, complete_write, plan_write
-from paimon_spark.engine.redistribution.rescale import RescalePlan, Rescaler
+from paimon_spark.engine.redistribution.rescale import RescalePlan, Rescaler, rewrite_here
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.select import DEFAULT_READ
 from paimon_spark.errors import UsageError
@@ -93,6 +90,7 @@ def plan_chain_compaction(table: Table, partition: Predicate, *, overwrite: bool
     partitions = sorted({s.partition for s in merged.splits})
     replaced = or_(*(_is(target, p) for p in partitions)) if existing and partitions else None
     write = plan_write(target, overwrite=None if replaced is None else "static", static_partitions=replaced)
+    write = replace(write, new_partitions=replaced is None)
     move = RescalePlan(chain.reader, write, target.options.bucket, (), merged.splits, frozenset(partitions))
     return ChainCompactionPlan(move, existing, overwrite)
 
@@ -129,20 +127,12 @@ def execute_chain_compaction(
         runner: runs the compaction that follows a write.
 
     Raises:
-        ConflictError: another commit changed the snapshot branch; nothing is changed.
+        ConflictError: another commit has added a partition to the snapshot branch; nothing is changed.
     """
     if not plan.merges:
         return ChainCompaction()
-    messages = _write_here(plan.move) if rescaler is None else rescaler.rewrite_buckets(plan.move)
+    messages = rewrite_here(plan.move) if rescaler is None else rescaler.rewrite_buckets(plan.move)
     done: WriteResult = complete_write(plan.move.write, messages, runner)
     ids = list(done.commit.snapshot_ids) if isinstance(done.commit, Committed) else []
     ids += done.compacted.snapshot_ids if done.compacted is not None else ()
     return ChainCompaction(tuple(ids), done.files)
-
-
-def _write_here(plan: RescalePlan) -> Sequence[CommitMessage]:
-    with TableWriter(plan.write.table, plan.write.info, fill_defaults=False) as writer:
-        for split in plan.splits:
-            for batch in read_split(plan.table, split):
-                writer.write(batch)
-        return writer.finish()

@@ -16,7 +16,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.read.split_reader import read_split
+from paimon_spark.core.read.postponed import split_rows
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
@@ -136,7 +136,7 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.write.snapshot_id)
     replaced = list(replaced_files(plan.table, plan.entries, plan.splits))
-    written = _rewrite_here(plan) if rescaler is None else rescaler.rewrite_buckets(plan)
+    written = rewrite_here(plan) if rescaler is None else rescaler.rewrite_buckets(plan)
     target = plan.write.table
     upgrading = replace(target, options=CoreOptions({**target.options.values, "overwrite-upgrade": "true"}))
     messages = promote_to_top(upgrading, written)
@@ -161,9 +161,10 @@ def _out_of_level_0(table: Table, messages: Sequence[CommitMessage]) -> tuple[Gr
     return execute_compaction(plan, LocalRunner()).groups
 
 
-def _rewrite_here(plan: RescalePlan) -> list[CommitMessage]:
+def rewrite_here(plan: RescalePlan) -> list[CommitMessage]:
+    """Write the rows of the plan's splits to their new buckets in this process; nothing is committed."""
     with TableWriter(plan.write.table, plan.write.info, fill_defaults=False) as writer:
-        for split in plan.splits:
-            for batch in read_split(plan.table, split):
+        for number, split in enumerate(plan.splits):
+            for _, batch in split_rows(plan.table, split, number):
                 writer.write(batch)
         return writer.finish()

@@ -18,6 +18,7 @@ from paimon_spark.core.metadata.branches import (
     branch_exists_error,
     branch_schemas,
     no_such_branch,
+    require_branches,
 )
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
@@ -100,8 +101,10 @@ def plan_create_branch(
         AlreadyExistsError: the branch exists.
         NotFoundError: there is no such tag or snapshot.
         CorruptTableError: the manifests of the snapshot cannot be read.
+        AccessDeniedError: the user may not change the new branch.
     """
     name = check_branch_name(name)
+    require_branches(table, name)
     if tag is not None and snapshot_id is not None:
         raise ArgumentError(
             f"The branch '{name}' cannot start from both the tag '{tag}' and snapshot {snapshot_id}.",
@@ -207,6 +210,7 @@ def plan_delete_branches(table: Table, names: str) -> DeleteBranchesPlan:
         ArgumentError: no name is given, or one is the main branch.
         NotFoundError: there is no such branch.
         UsageError: an option of the table names the branch.
+        AccessDeniedError: the user may not change the branch.
     """
     asked = list(dict.fromkeys(n.strip() for n in names.split(",") if n.strip()))
     if not asked:
@@ -214,6 +218,7 @@ def plan_delete_branches(table: Table, names: str) -> DeleteBranchesPlan:
     there = {branch_name(d) for d in branches(table)}
     for name in asked:
         _check_not_main(name, "deleted")
+        require_branches(table, name)
         if name not in there and not branch_exists(table, name):
             raise no_such_branch(table, name)
         _check_unused(table, name, "deleted")
@@ -254,9 +259,11 @@ def plan_rename_branch(table: Table, name: str, new_name: str) -> RenameBranchPl
         NotFoundError: there is no such branch.
         AlreadyExistsError: a branch of the new name exists.
         UsageError: an option of the table names the branch.
+        AccessDeniedError: the user may not change one of the branches.
     """
     name, new_name = name.strip(), check_branch_name(new_name)
     _check_not_main(name, "renamed")
+    require_branches(table, name, new_name)
     if not branch_exists(table, name):
         raise no_such_branch(table, name)
     if branch_exists(table, new_name):

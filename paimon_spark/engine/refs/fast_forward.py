@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, SafeDeleter
 from paimon_spark.core.maintenance.rollback import complete_rollback, remove_newer
-from paimon_spark.core.metadata.branches import branch_exists, no_such_branch, on_branch
+from paimon_spark.core.metadata.branches import branch_exists, no_such_branch, on_branch, require_branches
 from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
@@ -98,7 +98,9 @@ def plan_fast_forward(table: Table, name: str) -> FastForwardPlan:
         NotFoundError: there is no such branch, or it has no snapshot.
         CorruptTableError: the manifests of the branch's latest snapshot cannot be read.
         UsageError: earlier snapshots of the main branch have schemas that the branch has with other contents.
+        AccessDeniedError: the user may not change both branches.
     """
+    require_branches(table, MAIN_BRANCH, name.strip())
     main, name = on_branch(table, MAIN_BRANCH), name.strip()
     if name == MAIN_BRANCH:
         raise ArgumentError("The main branch cannot be fast-forwarded to itself.", hint="Name another branch.")

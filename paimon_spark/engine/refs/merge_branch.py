@@ -12,7 +12,7 @@ from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.maintenance.deletion import WRITE, Action
-from paimon_spark.core.metadata.branches import on_branch
+from paimon_spark.core.metadata.branches import on_branch, require_branches
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -58,10 +58,12 @@ def plan_merge_branch(table: Table, source: str, target: str) -> MergeBranchPlan
         NotFoundError: a branch does not exist or has no snapshot.
         UnsupportedError: a branch has a primary key, or a feature that a merge cannot keep.
         UsageError: the schemas or histories of the branches do not allow a merge.
+        AccessDeniedError: the user may not change both branches.
     """
     source, target = source.strip(), target.strip()
     if source == target:
         raise ArgumentError(f"The branch '{source}' cannot be merged into itself.", hint="Name two branches.")
+    require_branches(table, source, target)
     giver, taker = on_branch(table, source), on_branch(table, target)
     newest = _latest(giver), _latest(taker)
     for side in (giver, taker):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,16 +17,21 @@ from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, agg
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.partition_expiry import execute_partition_expiry, plan_partition_expiry
 from paimon_spark.engine.fallback import plan_reads, total_rows
+from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.chain_compact import execute_chain_compaction, plan_chain_compaction
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.source import StreamSource
-from paimon_spark.errors import NotFoundError, UnsupportedError, UsageError
-from paimon_spark.spec.column_changes import AddColumn
-from paimon_spark.spec.evolution import SetOption, apply_changes
+from paimon_spark.errors import AccessDeniedError, ConflictError, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.spec.column_changes import AddColumn, RenameColumn
+from paimon_spark.spec.evolution import RemoveOption, SetOption, apply_changes
+from paimon_spark.spec.privileges import Grants, Securable, TableAccess
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.sqlparse.where import parse_filter
 from tests.unit.engine.chain_tables import COLUMNS, ChainModel, chain_table, put, read
+from tests.unit.engine.test_key_range_rewrites import delete, update
 
 EXAMPLES = 30
 """Examples of histories: each writes to three branches, so they are few."""
@@ -150,6 +157,55 @@ def test_sources_with_other_numbers_of_buckets(table: Table) -> None:
     assert len(read(table, f"dt < '{DAYS[4]}'")) == 10
 
 
+@pytest.mark.parametrize("options", [{}, {"deletion-vectors.enabled": "true"}])
+def test_rescaled_deltas_keep_their_deletions(options: dict[str, str]) -> None:
+    table = chain_table(options)
+    put(table, "snapshot", DAYS[0], (1, 1, "a"), (2, 1, "b"), (3, 1, "c"))
+    put(table, "delta", DAYS[1], (2, 2, None), (4, 1, "d"))
+    put(table, "delta", DAYS[1], (3, 2, None))
+    before = read(table)
+    for name in ("snapshot", "delta"):
+        execute_rescale(plan_rescale(on_branch(table, name), 3), None)
+    assert read(table) == before
+    assert merge(table, f"dt = '{DAYS[1]}'")
+    assert read(table) == before
+
+
+SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "bucket": "1"}
+
+
+@pytest.mark.parametrize(
+    ("removes", "before", "updated"),
+    [
+        ("aggregation.remove-record-on-delete", [(1, 15), (3, 31)], [(1, 15), (3, 37)]),
+        ("fields.n.ignore-retract", [(1, 15), (2, 20), (3, 31)], [(1, 15), (2, 20), (3, 37)]),
+    ],
+)
+def test_rewritten_deltas_keep_their_retracts(
+    removes: str, before: list[tuple[int, int]], updated: list[tuple[int, int]]
+) -> None:
+    table = chain_table(SUMS | {removes: "true"}, columns={"k": "INT", "v": "INT", "n": "INT", "dt": "STRING"})
+
+    def add(branch: str, dt: str, *rows: tuple[int, int, int, int]) -> None:
+        k, v, n, kinds = (pa.array(c, pa.int32()) for c in zip(*rows, strict=True))
+        columns = {"k": k, "v": v, "n": n, "dt": [dt] * len(rows), "_row_kind_": kinds.cast(pa.int8())}
+        write_arrow(on_branch(table, branch), pa.table(columns))
+
+    def sums() -> list[tuple[object, object]]:
+        return [(k, n) for k, _, n, _ in read(table, f"dt = '{DAYS[1]}'")]
+
+    add("snapshot", DAYS[0], (1, 1, 10, 0), (2, 1, 20, 0), (3, 1, 30, 0))
+    add("delta", DAYS[1], (1, 2, 5, 0), (2, 2, 0, 3), (3, 2, 1, 0))
+    assert sums() == before
+    versions = read(table)
+    update(on_branch(table, "delta"), "k = 3", n=7)
+    assert sums() == updated
+    assert [r for r in read(table) if r[0] != 3] == [r for r in versions if r[0] != 3]
+    if removes == "fields.n.ignore-retract":
+        delete(on_branch(table, "delta"), "k = 3")
+        assert sums() == [(1, 15), (2, 20), (3, 30)]
+
+
 def test_time_travel_reads_every_branch_at_that_time(table: Table) -> None:
     delta = on_branch(table, "delta")
     before = delta.snapshots.get(1).time_millis
@@ -158,6 +214,22 @@ def test_time_travel_reads_every_branch_at_that_time(table: Table) -> None:
     assert read(table.with_options({"scan.snapshot-id": "1"})) == read(table)
     with pytest.raises(UnsupportedError, match="file-creation-time"):
         read(table.with_options({"scan.file-creation-time-millis": "1"}))
+
+
+def test_time_travel_reads_the_columns_of_that_time(table: Table) -> None:
+    before, millis = read(table), round(time.time() * 1000)
+    for name in ("main", "snapshot", "delta"):
+        branch = on_branch(table, name)
+        renamed = apply_changes(branch.schema, [RenameColumn(("a",), "b")], 0, has_snapshots=True)
+        branch.schema_store.try_create(renamed)
+    newest = table.schema_store.latest()
+    assert newest is not None
+    renamed_table = table.with_schema(newest)
+    assert plan_reads(renamed_table)[-1].columns == ("k", "v", "b", "dt")
+    assert read(renamed_table) == before
+    then = renamed_table.with_options({"scan.timestamp-millis": str(millis)})
+    assert plan_reads(then)[-1].columns == ("k", "v", "a", "dt")
+    assert read(then) == before
 
 
 def test_streams_and_kinds(table: Table) -> None:
@@ -182,6 +254,58 @@ def test_an_overwrite_of_deltas_drops_their_snapshot(table: Table) -> None:
     with pytest.raises(UsageError, match=r"dt=20250801.*cannot be dropped"):
         put(table, "delta", DAYS[0], (1, 1, "y"), overwrite="dynamic")
     assert [on_branch(table, name).snapshots.latest_id() for name in ("snapshot", "delta")] == before
+
+
+def without(table: Table, branch: str, *options: str) -> None:
+    """Remove options of a branch."""
+    found = on_branch(table, branch)
+    changes = [RemoveOption(key) for key in options]
+    assert found.schema_store.try_create(apply_changes(found.schema, changes, 0, has_snapshots=True))
+
+
+def test_overwrites_find_the_branches_that_the_table_names(table: Table) -> None:
+    for name in ("snapshot", "delta"):
+        without(table, name, "scan.fallback-snapshot-branch", "scan.fallback-delta-branch")
+    put(table, "snapshot", DAYS[1], (1, 5, "s"))
+    put(table, "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert (8, 1, "h", DAYS[1]) in read(table)
+    with pytest.raises(UsageError, match="cannot be dropped"):
+        put(table, "snapshot", DAYS[0], overwrite="static")
+
+
+@pytest.mark.parametrize("name", ["snapshot", "delta"])
+def test_every_branch_is_that_of_a_chain_table(table: Table, name: str) -> None:
+    without(table, name, "chain-table.enabled")
+    with pytest.raises(UsageError, match=rf"'{name}' does not have .* ALTER TABLE db\.`t\$branch_{name}` SET"):
+        read(table)
+
+
+def as_user(table: Table, *branches: str) -> Table:
+    """Return the delta branch for a user who may read and write some branches."""
+    both = frozenset(["SELECT", "INSERT"])
+    grants = Grants("u", {f"db.t$branch_{name}": both for name in branches})
+    found = on_branch(table, branches[0])
+    return replace(found, access=TableAccess(grants, Securable.of(found.identifier), table.path))
+
+
+def test_an_overwrite_of_deltas_needs_insert_on_both_branches(table: Table) -> None:
+    put(table, "snapshot", DAYS[1], (1, 5, "s"))
+    before = read(table)
+    put(as_user(table, "delta"), "delta", DAYS[3], (1, 4, "a4"), overwrite="dynamic")
+    with pytest.raises(AccessDeniedError, match=r"INSERT on table db\.t\$branch_snapshot"):
+        put(as_user(table, "delta"), "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert [r for r in read(table) if r[3] != DAYS[3]] == [r for r in before if r[3] != DAYS[3]]
+    put(as_user(table, "delta", "snapshot"), "delta", DAYS[1], (8, 1, "h"), overwrite="dynamic")
+    assert (8, 1, "h", DAYS[1]) in read(table)
+
+
+def test_a_merged_partition_needs_select_on_both_branches() -> None:
+    table = chain_table()
+    execute_create_branch(table, plan_create_branch(table, "own"))
+    put(table, "delta", DAYS[1], (2, 2, "b"))
+    with pytest.raises(AccessDeniedError, match=r"SELECT on table db\.t\$branch_delta"):
+        read(as_user(table, "own"))
+    assert read(as_user(table, "own", "delta")) == [(2, 2, "b", DAYS[1])]
 
 
 def test_the_first_snapshot_of_deltas_cannot_be_dropped(table: Table) -> None:
@@ -211,6 +335,14 @@ def test_a_merged_partition_is_written_once(table: Table) -> None:
     ]
     with pytest.raises(UsageError, match="not a chain table"):
         merge(on_branch(table, "delta"), f"dt = '{DAYS[3]}'")
+
+
+def test_a_merged_partition_is_not_added_to_a_new_one(table: Table) -> None:
+    plan = plan_chain_compaction(table, parse_filter(f"dt = '{DAYS[1]}'", table.schema), overwrite=False)
+    put(table, "snapshot", DAYS[1], (9, 1, "full"))
+    with pytest.raises(ConflictError, match=DAYS[1]):
+        execute_chain_compaction(plan, None, LocalRunner())
+    assert read(table, f"dt = '{DAYS[1]}'") == [(9, 1, "full", DAYS[1])]
 
 
 def test_segments_expire_as_a_whole() -> None:
