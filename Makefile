@@ -13,7 +13,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -141,7 +141,11 @@ compat: check $(VENV)/.test .venv-peers/.ready  ## Which kinds of tables the pee
 
 bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3 KINDS=ORC,aggregation
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
-	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(COMMITS),--commits $(COMMITS)) --peer-python .venv-3.5/bin/python
+	@$(BIN)/python -m benchmarks --rows $(ROWS) --rounds $(ROUNDS) $(if $(KINDS),--kinds "$(KINDS)") $(if $(COMMITS),--commits $(COMMITS)) $(if $(filter no,$(RESCALE)),--no-rescale) $(if $(ORPHANS),--orphans $(ORPHANS)) --peer-python .venv-3.5/bin/python
+
+bench-maintenance: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Rescales beside compactions, and orphan cleaning: make bench-maintenance ORPHANS=1000000
+	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
+	@$(BIN)/python -m benchmarks.maintenance --rows $(ROWS) --rounds $(ROUNDS) $(if $(filter no,$(RESCALE)),--no-rescale) $(if $(ORPHANS),--orphans $(ORPHANS)) --peer-python .venv-3.5/bin/python
 
 bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside its floor
 	@$(BIN)/python -m benchmarks.core

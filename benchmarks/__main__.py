@@ -8,27 +8,25 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import commits, connections, latency, report, streams
+from benchmarks import commits, connections, latency, maintenance, report, rescales, streams
 from benchmarks import engines as known
 from benchmarks.engines import PEERS, Engine
 from benchmarks.kinds import KINDS, KindRounds
 from benchmarks.plots import plot
 from benchmarks.rounds import Rounds
-from benchmarks.session import EngineSession
+from benchmarks.staging import WARM_UP_ROWS, stage
 from benchmarks.startup import first_statements, startup_seconds
-from benchmarks.workload import Data, staged
-
-_WARM_UP_ROWS = 100_000
+from benchmarks.workload import Data
 
 
 def main() -> int:
     """Run the benchmark; the exit code is 0 if all engines gave equal answers, whatever the figures."""
     args = _arguments()
     data = Data(str((args.work / f"data-{args.rows}").resolve()), args.rows)
-    warm = Data(str((args.work / f"data-{_WARM_UP_ROWS}").resolve()), _WARM_UP_ROWS)
+    warm = Data(str((args.work / f"data-{WARM_UP_ROWS}").resolve()), WARM_UP_ROWS)
     chosen = _engines(args)
     for each in (data, warm):
-        _stage(each, args.work)
+        stage(each, args.work, _report)
     about = {**report.machine(datetime.now(UTC)), "rows": args.rows, "rounds": args.rounds}
     rounds = Rounds(chosen, data, args.work.resolve(), _report)
     for number in range(args.rounds + 1):
@@ -41,6 +39,10 @@ def main() -> int:
             _report(f"{name}, round {number + 1} of {args.rounds}")
             kinds.run(name, number)
     results = rounds.results
+    if args.rescale:
+        _report("rescales beside compactions")
+        results.rescales = rescales.measure(rounds.sessions, data, _report, rounds=args.rounds, warm=warm)
+        results.failures += results.rescales.failures
     _small(args, rounds)
     rounds.close()
     results.startup = startup_seconds(args.rounds, args.work.resolve())
@@ -49,8 +51,12 @@ def main() -> int:
         results.first, failures = first_statements(chosen, args.rounds, args.work.resolve())
         results.rates = connections.measure(chosen, args.work.resolve(), _report)
         results.failures += failures + results.rates.failures
+    if args.orphans:
+        maintenance.clean_orphans(args.orphans, args.out, _report)
     about["load_average_after"] = round(os.getloadavg()[0], 2)
     report.write(results, chosen, about, args.out)
+    if args.rescale:
+        maintenance.write(results.rescales, args.out, {e.name: e.label for e in chosen if e.name in PEERS})
     plot(results, chosen, args.out)
     sys.stdout.write(report.as_text(results, chosen, about) + f"\n\nwritten to {args.out}\n")
     return 1 if results.failures else 0
@@ -86,10 +92,8 @@ def _arguments() -> argparse.Namespace:
         "--commits", type=int, default=commits.COMMITS, help="commits of 100 rows to one table; 0 leaves them out"
     )
     streams.options(parser)
-    parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
-    parser.add_argument(
-        "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"
-    )
+    maintenance.options(parser)
+    known.peer_options(parser)
     parser.add_argument("--work", type=Path, default=Path("build/bench"))
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     return parser.parse_args()
@@ -110,19 +114,6 @@ def _engines(args: argparse.Namespace) -> list[Engine]:
     if unknown := [n for n in names if n not in by_name]:
         sys.exit(f"No engine is named {unknown[0]}; there are {', '.join(by_name)}.")
     return [by_name[n] for n in names]
-
-
-def _stage(data: Data, work: Path) -> None:
-    """Write the data sets as Parquet, unless an earlier run has written them."""
-    done = Path(data.root) / "_STAGED"
-    if done.exists():
-        return
-    _report(f"staging {data.rows:,} rows")
-    session = EngineSession(known.parquet(), work.resolve() / "staging", work.resolve() / "staging.log")
-    for name, query in staged(data).items():
-        session.write(query, data.path(name))
-    session.close()
-    done.touch()
 
 
 def _report(text: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -71,6 +73,14 @@ class Engine:
         if self.packages:
             conf["spark.jars.packages"] = ",".join(self.packages)
         return {**SESSION, "spark.sql.warehouse.dir": str(warehouse / "spark"), **conf}
+
+
+def peer_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose the release of Paimon."""
+    parser.add_argument("--peer-jar", default=os.environ.get("PEER_JAR") or None, help="a Paimon jar for this Spark")
+    parser.add_argument(
+        "--peer-python", default=".venv-3.5/bin/python", help="a Python with PySpark 3.5, for Paimon's release"
+    )
 
 
 def spark_minor() -> str:

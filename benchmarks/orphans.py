@@ -26,6 +26,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
 
+RESULTS = "orphans.json"
 _THREADS = 2
 _DAY_MILLIS = 86_400_000
 
@@ -72,6 +73,24 @@ def clean(place: Path, shape: Shape, *, trash: bool) -> list[Cost]:
     return costs
 
 
+def measure(files: int, orphans: int, *, trash: bool = True) -> tuple[Shape, list[Cost]]:
+    """Build a table with so many live files and orphans in a temporary directory, and clean it."""
+    work, shape = Path(tempfile.mkdtemp(prefix="bench-orphans-")), Shape.of_files(files)
+    try:
+        alone(partial(make, orphans=orphans), work / "table", shape)
+        return shape, alone(partial(clean, trash=trash), work / "table", shape)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def lines(shape: Shape, orphans: int, costs: Sequence[Cost]) -> list[str]:
+    """Return the figures for a terminal."""
+    return [
+        f"{shape.text}, {orphans:,} orphans",
+        *(f"  {c.operation:<32} {c.seconds:9.3f} s CPU {c.wall:9.3f} s {c.memory_mb:8,.0f} MB" for c in costs),
+    ]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.orphans", description=__doc__)
@@ -80,15 +99,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--delete", action="store_true", help="delete the orphans instead of moving them to the trash")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     args = parser.parse_args(arguments)
-    work, shape = Path(tempfile.mkdtemp(prefix="bench-orphans-")), Shape.of_files(args.files)
-    try:
-        alone(partial(make, orphans=args.orphans), work / "table", shape)
-        costs = alone(partial(clean, trash=not args.delete), work / "table", shape)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-    sys.stdout.write(f"{shape.text}, {args.orphans:,} orphans\n")
-    sys.stdout.writelines(f"  {c.operation:<44} {c.seconds:9.3f} s CPU {c.memory_mb:8,.0f} MB\n" for c in costs)
-    save(args.out, "orphans.json", {"files": args.files, "orphans": args.orphans, "costs": [asdict(c) for c in costs]})
+    shape, costs = measure(args.files, args.orphans, trash=not args.delete)
+    sys.stdout.writelines(f"{line}\n" for line in lines(shape, args.orphans, costs))
+    save(args.out, RESULTS, {"files": args.files, "orphans": args.orphans, "costs": [asdict(c) for c in costs]})
     return 0
 
 

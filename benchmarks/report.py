@@ -115,6 +115,9 @@ def _small_statements(results: Results, engines: Sequence[Engine]) -> list[str]:
     if results.streams.writes:
         lines += ["", f"Streaming upserts, {results.streams.batches} batches of {BATCH_ROWS:,} rows"]
         lines += results.streams.as_text()
+    if results.rescales.costs:
+        lines += ["", "Compaction and rescale of the same table, CPU seconds (wall seconds), medians"]
+        lines += results.rescales.as_text()
     if results.rates.found:
         lines += ["", "Eight connections to a Thrift server at once, queries per second (CPU milliseconds of each)"]
         lines += results.rates.as_text()

@@ -12,6 +12,7 @@ from benchmarks.commits import Growths
 from benchmarks.connections import Rates
 from benchmarks.engines import Engine
 from benchmarks.latency import Latencies
+from benchmarks.rescales import Rescales
 from benchmarks.session import Cost, EngineFailedError, EngineSession
 from benchmarks.streams import Streams
 from benchmarks.workload import DELETE, INSERT, TRAVEL, UPSERTS, Data, queries
@@ -91,6 +92,7 @@ class Results:
     growths: Growths = field(default_factory=Growths)
     streams: Streams = field(default_factory=Streams)
     rates: Rates = field(default_factory=Rates)
+    rescales: Rescales = field(default_factory=Rescales)
     failures: list[str] = field(default_factory=list)
 
     def add(self, engine: str, step: str, cost: Cost) -> None:

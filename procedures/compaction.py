@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from paimon_spark.calls.arguments import Arguments
+from paimon_spark.calls.compact_stream import job_name
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.parameters import CALL_OPTIONS, PARTITION_FILTERS, PARTITIONS, RESULT, TABLE, WHERE
 from paimon_spark.calls.partition_filters import check_one_filter, partition_filters
@@ -92,7 +93,7 @@ _STRATEGY = Param(
         Param(
             "streaming",
             ParamType.BOOLEAN,
-            "Start a job that compacts the table continuously; SHOW JOBS lists it, and STOP JOB ends it.",
+            "Start a job that compacts the table continuously; SHOW JOBS lists it, and STOP JOB or `stop` ends it.",
             default="false",
         ),
     ),
@@ -224,7 +225,7 @@ def _job(ctx: CallContext, args: Arguments, order: str) -> Job:
     values = {p: args.optional_text(p) for p in ("partitions", "where", "partition_idle_time", "compact_strategy")}
     options = ",".join(f"{k}={v}" for k, v in args.table_options("options").items())
     given = {k: v for k, v in {**values, "options": options}.items() if v}
-    return Job(name=f"compact_{name}", table=name, values={"table": name, "compact_strategy": "minor", **given})
+    return Job(name=job_name(name), table=name, values={"table": name, "compact_strategy": "minor", **given})
 
 
 def _plan(

@@ -1,15 +1,22 @@
-"""Procedures that describe procedures, and list and cancel running CALLs: help, running and cancel."""
+"""Procedures that describe procedures, list and cancel running CALLs, and end jobs: help, running, cancel and stop."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import HELP_COLUMNS
+from paimon_spark.calls.parameters import RESULT, TABLE
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
 from paimon_spark.calls.running import CALLS
+from paimon_spark.core.maintenance.deletion import Action
+from paimon_spark.core.table import Table
+from paimon_spark.engine.streaming.stop import stop_job
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.units import parse_duration_ms
 
 _DOCS = {
     "kind": "procedure, form, argument, result or example",
@@ -117,3 +124,50 @@ class Cancel:
         """End it."""
         del ctx
         return Report(result_rows=[(CALLS.cancel(plan.payload),)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    table: Table
+    job: str
+    timeout_millis: int
+
+
+@procedure(
+    name="stop",
+    summary="End a streaming job that writes to a table, in whichever program it runs.",
+    params=(
+        TABLE,
+        Param("query", ParamType.STRING, "The id or name of the job, as `SHOW JOBS` lists it.", required=True),
+        Param("timeout", ParamType.STRING, "How long to wait for its end, such as `5 min`.", default="60 s"),
+    ),
+    columns=(RESULT,),
+    example="CALL sys.stop('default.T', 'compact_default.T');",
+    reports=False,
+)
+class Stop:
+    """End a job of this program or of another one, after its running batch or compaction, and wait for its end.
+
+    A job is a streaming query that writes to the table: one that an INSERT or `compact` with `streaming` has started,
+    `paimon-spark compact --streaming`, or any query of `writeStream` with this table as its sink. It is found by the
+    table alone: the CALL leaves a request in the directory `stream` of the table, and each job looks for its own
+    requests every 5 seconds. Jobs of Spark wait up to 10 seconds for the running batch, as `STOP JOB` does; a batch
+    that takes longer is ended, and runs again when the job continues.
+
+    The CALL fails with `INVALID_ARGUMENT` if no job takes the request within the timeout, and then withdraws it; or if
+    the job has taken it and runs on, which it still ends. If several jobs of the table have the name, one or more of
+    them end: give the id. The clocks of the two machines must not differ by more than the timeout.
+    """
+
+    def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Stop]:
+        """Find the table."""
+        table, job = ctx.table(args.text("table")), args.text("query")
+        timeout = parse_duration_ms(args.optional_text("timeout") or "60 s")
+        action = Action("stop", table.paths.stream_stop(job), 0, f"the job '{job}' is requested to end")
+        return Plan((action,), _Stop(table, job, timeout))
+
+    def execute(self, ctx: CallContext, plan: Plan[_Stop]) -> Report:
+        """Request the end of the job, and wait for it."""
+        work = plan.payload
+        stop_job(work.table, work.job, work.timeout_millis, ctx.clock_millis())
+        return Report(result_rows=[(True,)])

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import CallResult, run_named
+from paimon_spark.core.table import Table
 from paimon_spark.engine.post_commit import maintain_after_commit
+from paimon_spark.engine.streaming.stop import POLL_SECONDS, finish_stop, take_stop
 from paimon_spark.errors import ConflictError
 
 DEFAULT_INTERVAL_MILLIS = 10_000
 _ATTEMPTS = 5
 _log = logging.getLogger(__name__)
+
+
+def job_name(table: str) -> str:
+    """Return the name of the job that compacts a table with this full name."""
+    return f"compact_{table}"
 
 
 def position(ctx: CallContext, values: Mapping[str, Any]) -> int:
@@ -60,7 +68,7 @@ def compact_stream(
     interval_millis: int = DEFAULT_INTERVAL_MILLIS,
     on_result: Callable[[CallResult], None] | None = None,
 ) -> None:
-    """Compact a table at each new snapshot until `stop` is set; this call blocks.
+    """Compact a table at each new snapshot until `stop` is set, or `CALL sys.stop` ends it; this call blocks.
 
     With `partition_idle_time`, it compacts at each interval.
 
@@ -76,6 +84,8 @@ def compact_stream(
     """
     given = {"compact_strategy": "minor", **values}
     seen = -1
+    table = ctx.table(values["table"])
+    names = (job_name(table.name),)
     while not stop.is_set():
         newest = position(ctx, given)
         if newest != seen:
@@ -84,7 +94,19 @@ def compact_stream(
                 seen = newest
                 if on_result is not None:
                     on_result(result)
-        stop.wait(interval_millis / 1000)
+        if _requested(ctx, table, names, stop, interval_millis / 1000):
+            finish_stop(table, names)
+            return
+
+
+def _requested(ctx: CallContext, table: Table, names: tuple[str, ...], stop: threading.Event, seconds: float) -> bool:
+    """Wait for some seconds, or until the loop has to end; return whether another program has requested that."""
+    deadline = time.monotonic() + seconds
+    while not take_stop(table, names, ctx.clock_millis()):
+        left = deadline - time.monotonic()
+        if left <= 0 or stop.wait(min(left, POLL_SECONDS)):
+            return False
+    return True
 
 
 def _maintain(ctx: CallContext, table: str) -> None:

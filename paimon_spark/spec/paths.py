@@ -171,6 +171,10 @@ class TablePaths:
         """Return the file that records what a streaming query is about to commit."""
         return f"{self.metadata_root}/stream/attempt-{_named(query, 'query')}"
 
+    def stream_stop(self, job: str) -> str:
+        """Return the file that requests the job with an id or name to end."""
+        return f"{self.metadata_root}/stream/stop-{escape(job)}"
+
     # ---- shared by all branches
 
     @property

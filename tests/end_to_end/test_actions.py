@@ -135,3 +135,16 @@ def test_compact_streaming_goes_on_until_a_signal(place: Place, tables: Warehous
     assert tables.rows("db.t") == [(1, "a"), (1, "b"), (2, "a"), (2, "b")]
     refused = place.run([*command, "--master", "local"], check=False)
     assert (refused.returncode, "runs in this process" in refused.stderr) == (2, True)
+
+
+def test_stop_ends_a_compaction_in_another_process(place: Place, tables: Warehouse) -> None:
+    path = place.warehouse / "db.db/t"
+    command = [BIN / "paimon-spark", "compact", "--streaming", "--path", path]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    refused = place.cli("stop", "--database", "db", "--table", "t", "--query", "other", "--timeout", "1 s", check=False)
+    assert (refused.returncode, process.poll()) == (1, None)
+    assert refused.stderr.startswith("[INVALID_ARGUMENT] No job 'other' that writes to table db.t has taken")
+    place.cli("stop", "--database", "db", "--table", "t", "--query", "compact_db.t")
+    out, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (0, ""), out
+    assert list((path / "stream").iterdir()) == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import time
 
 import pytest
 
-from tests.end_to_end.programs import ROOT, Place
+from tests.end_to_end.programs import BIN, ROOT, Place
 
 SCRIPT = """
 -- A table, twice the same key.
@@ -123,3 +125,37 @@ def test_a_script_waits_for_its_jobs(place: Place) -> None:
     told = done.stdout + done.stderr
     assert "The script has ended, and its jobs run on:" in told
     assert re.search(r"The job 'broken' has failed: .*no 1", told, re.DOTALL)
+
+
+STOPPABLE = """
+CREATE DATABASE paimon.jobs;
+USE paimon.jobs;
+CREATE TABLE s (id INT);
+CREATE TABLE t (id INT PRIMARY KEY NOT ENFORCED) WITH ('bucket' = '1');
+SET 'execution.checkpointing.interval' = '1 s';
+INSERT INTO s VALUES (1), (2);
+SET 'pipeline.name' = 'copy';
+INSERT INTO t SELECT id FROM paimon_changes('s');
+CALL sys.compact(table => 't', streaming => true);
+SELECT 'the end' AS said;
+"""
+
+
+@pytest.mark.slow
+def test_jobs_of_a_script_are_stopped_from_another_process(place: Place) -> None:
+    script = place.directory / "job.sql"
+    script.write_text(STOPPABLE)
+    command = [BIN / "paimon-spark", "submit", "--warehouse", place.warehouse, "--master", "local[2]", script]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    table = place.warehouse / "jobs.db/t"
+    until = time.monotonic() + 120
+    while not list(table.glob("snapshot/snapshot-*")):
+        assert time.monotonic() < until
+        assert program.poll() is None
+        time.sleep(0.2)
+    place.cli("stop", "--database", "jobs", "--table", "t", "--query", "copy")
+    assert program.poll() is None
+    place.cli("stop", "--database", "jobs", "--table", "t", "--query", "compact_jobs.t")
+    said, _ = program.communicate(timeout=60)
+    assert program.returncode == 0, said
+    assert [f.name for f in (table / "stream").iterdir() if not f.name.startswith("attempt-")] == []

@@ -134,6 +134,7 @@ ELSEWHERE: Mapping[str, str] = {
         "writes no file of a table: tests/unit/catalog/test_privileges.py",
     ),
     "cancel": "ends another CALL: tests/spark/test_cancel.py",
+    "stop": "ends a job: tests/end_to_end/test_actions.py",
     "compact_chain_table": "needs a chain table: tests/unit/engine/test_chain_tables.py",
     "maintain": "calls others: tests/unit/engine/test_health_of_histories.py",
     "alter_column_default_value": "writes a schema and no file of the table's data",

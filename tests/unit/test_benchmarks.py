@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import commits, latency
+from benchmarks import commits, latency, rescales
 from benchmarks.engines import parquet
+from benchmarks.pages import PAGE, TABLES, written
 from benchmarks.process_tree import MemoryPeak, cpu_seconds
 from benchmarks.report import save
 from benchmarks.rounds import Results, Rounds
@@ -66,7 +67,8 @@ def answering(directory: Path, name: str, seconds: float, *, fails_on: str = "no
         "    print(json.dumps(answer), flush=True)\n"
     )
     program.chmod(0o755)
-    engine = replace(parquet(), name=name, database=f"{name}.bench", python=str(program), deletes=True)
+    changed = {"name": name, "database": f"{name}.bench", "python": str(program), "deletes": True}
+    engine = replace(parquet(), **changed, compact=("CALL compact('{name}')",))
     return EngineSession(engine, directory / name, directory / f"{name}.log")
 
 
@@ -87,6 +89,48 @@ def test_small_statements_are_compared_with_the_fastest_peer(tmp_path: Path) -> 
     assert grown.found["count(*)"]["paimon"].wall == (8.0, 8.0)
     for session in sessions:
         session.close()
+
+
+@pytest.mark.parametrize("refused", ["no statement", "sys.rescale", "upsert3"])
+def test_a_peer_without_a_usable_rescale_is_noted(tmp_path: Path, refused: str) -> None:
+    sessions = [
+        answering(tmp_path, "paimon", 0.1, fails_on=refused),
+        answering(tmp_path, "iceberg", 0.1),
+        answering(tmp_path, "paimon-spark", 0.1),
+    ]
+    data = Data("/data", 1000)
+    found = rescales.measure(sessions, data, lambda _: None, rounds=2, warm=data)
+    steps = [rescales.COMPACT, rescales.RESCALE, rescales.SCAN, rescales.WRITE]
+    done = {"no statement": 4, "sys.rescale": 1, "upsert3": 3}[refused]
+    assert {e: list(by_step) for e, by_step in found.costs.items()} == {"paimon": steps[:done], "paimon-spark": steps}
+    assert (len(found.notes), found.failures) == (int(done < 4), [])
+    assert [len(found.costs["paimon"][step]) for step in steps[:done]] == [2] * done
+    assert found.as_text()[-1].startswith("  NOTE" if found.notes else f"  {rescales.WRITE}")
+    for session in sessions:
+        session.close()
+
+
+def test_this_project_must_rescale(tmp_path: Path) -> None:
+    session = answering(tmp_path, "paimon-spark", 0.1, fails_on="sys.rescale")
+    data = Data("/data", 1000)
+    found = rescales.measure([session], data, lambda _: None, rounds=1, warm=data)
+    session.close()
+    assert len(found.failures) == 1
+    assert found.failures[0].startswith("rescale: ")
+
+
+def test_the_tables_of_the_page_are_those_of_the_results() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert written(page) == page, "run: python -m benchmarks.pages"
+    assert all(f"<!-- table: {name} -->" in page for name in TABLES)
+
+
+def test_a_table_without_results_stays(tmp_path: Path) -> None:
+    page = "a\n<!-- table: orphans -->\n| old |\n<!-- end of table -->\nb\n"
+    assert written(page, tmp_path) == page
+    costs = [{"operation": "plan", "seconds": 1.26, "wall": 0.04, "memory_mb": 1234.0}]
+    (tmp_path / "orphans.json").write_text(json.dumps({"costs": costs}))
+    assert "| plan | 1.3 | 0.0 | 1,234 |" in written(page, tmp_path)
 
 
 def test_children_count_while_they_live_and_after() -> None:

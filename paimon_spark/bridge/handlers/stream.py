@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import describe_system
-from paimon_spark.bridge.tables import TableToken, described, load_to_change, load_token, newest_token
+from paimon_spark.bridge.tables import TableToken, described, load_named, load_to_change, load_token, newest_token
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
+from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, resume_batch
 from paimon_spark.engine.streaming.offset import parse_offset
 from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.engine.streaming.start import first_offset
+from paimon_spark.engine.streaming.stop import finish_stop, take_stop
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.runner import NearRunner
@@ -122,6 +125,26 @@ def stream_frame(request: Request) -> JvmAnswer:
     return JvmAnswer(stream_rows(session, source.table, found, columns)._jdf)
 
 
+def stop_requested(request: Request) -> Json:
+    """Return whether another program has requested a job to end, and mark the request as taken."""
+    names: list[str] = request.args["names"]
+    return {"requested": take_stop(_written(request), names, time.time_ns() // 1_000_000)}
+
+
+def stop_finished(request: Request) -> Json:
+    """Report that a job has ended on request."""
+    finish_stop(_written(request), request.args["names"])
+    return {}
+
+
+def _written(request: Request) -> Table:
+    """Return the table of a job: by its token, or by its name for a job that compacts it."""
+    table = request.args["table"]
+    if isinstance(table, str):
+        return load_named(request.envelope, Identifier.parse(table), writes=True)
+    return load_token(request.envelope, TableToken.of(newest_token(request.envelope, table)))
+
+
 HANDLERS = {
     h.__name__: h
     for h in (
@@ -132,5 +155,7 @@ HANDLERS = {
         stream_next,
         stream_commit,
         stream_frame,
+        stop_requested,
+        stop_finished,
     )
 }

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from paimon_spark.calls.compact_stream import compact_stream
 from paimon_spark.calls.context import CallContext
-from paimon_spark.calls.run import CallResult
+from paimon_spark.calls.run import CallResult, run_call
 from paimon_spark.engine.runner import LocalRunner
+from tests.unit.procedures.calling import REGISTRY
 from tests.unit.procedures.warehouse import Warehouse
 
 
@@ -37,3 +38,21 @@ def test_partitions_become_idle_without_a_snapshot(tmp_path: Path) -> None:
     compact_stream(ctx, values, stop, interval_millis=10, on_result=look)
     patience.cancel()
     assert done == [False, False, False, True, False]
+
+
+def test_another_program_ends_the_loop(tmp_path: Path) -> None:
+    house = Warehouse(tmp_path)
+    house.create("db.t")
+    ctx = CallContext(
+        catalog=house.catalog,
+        catalog_name="paimon",
+        runner=LocalRunner(),
+        clock_millis=lambda: time.time_ns() // 1_000_000,
+    )
+    loop = threading.Thread(target=compact_stream, args=(ctx, {"table": "db.t"}, threading.Event()), daemon=True)
+    loop.start()
+    call = "CALL sys.stop('db.t', 'compact_db.t', '1 min')"
+    assert run_call(call, ctx, REGISTRY).rows == [(True,)]
+    loop.join(10)
+    assert not loop.is_alive()
+    assert list((tmp_path / "db.db/t/stream").iterdir()) == []

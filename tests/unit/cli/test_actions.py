@@ -152,6 +152,7 @@ KEEP = [
     "revoke_privilege_from_user",
     "rewrite_file_index",
     "rollback_to_as_latest",
+    "stop",
     "trash",
     "verify",
     "why",

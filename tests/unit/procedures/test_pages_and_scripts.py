@@ -82,6 +82,7 @@ def test_the_first_procedures() -> None:
         "rollback_to_timestamp",
         "rollback_to_watermark",
         "running",
+        "stop",
         "trash",
         "trigger_tag_automatic_creation",
         "undo",

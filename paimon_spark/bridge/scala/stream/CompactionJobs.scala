@@ -42,6 +42,7 @@ object CompactionJobs {
       .foreachBatch((batch: DataFrame, _: Long) => compact(batch.sparkSession, ref, step))
       .start())
     Jobs.writes(started, place, None)
+    StopRequests.watch(started.id, ref, job.get("table").asText())
   }
 
   /** The name of a table has a database, and its catalog is that of the request. */

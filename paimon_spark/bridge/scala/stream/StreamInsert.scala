@@ -130,18 +130,23 @@ object Jobs {
   }
 
   /** Records where a job keeps its checkpoints, and its table, whose savepoints are tags of it. */
-  def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit =
+  def writes(query: StreamingQuery, place: String, table: Option[PaimonTable]): Unit = {
     started.put(query.id, (place, table))
+    table.foreach(t => StopRequests.watch(query.id, t.catalog, t.token))
+  }
 
   /** Ends the jobs before Spark stops. */
   private lazy val stopAtExit: Unit =
     ShutdownHookManager.addShutdownHook(ShutdownHookManager.DEFAULT_SHUTDOWN_PRIORITY + 10)(() => stopAll())
 
   /** Ends all jobs after their batches, unless these take long. */
-  def stopAll(): Unit = synchronized { SparkSession.getDefaultSession.toSeq.flatMap(active).foreach(end) }
+  def stopAll(): Unit = ending(SparkSession.getDefaultSession.toSeq.flatMap(active).foreach(end))
+
+  /** Ends jobs; the program waits for this when it exits. */
+  def ending(work: => Unit): Unit = synchronized(work)
 
   /** Ends a query after its batch, so that no batch is interrupted unless it takes long. */
-  private def end(query: StreamingQuery): Unit = {
+  def end(query: StreamingQuery): Unit = {
     val until = System.currentTimeMillis() + StopMillis
     def finished: Option[Long] = Option(query.lastProgress).map(_.batchId)
     val before = finished

@@ -89,6 +89,7 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
 
   override protected def run(): Seq[InternalRow] = Stopped.translated({
     val batch = StreamBatch.current(owner)
+    StopRequests.watch(UUID.fromString(batch.query), write.table.catalog, write.table.token)
     checkNulls()
     if (MergedSchemas.wanted(owner, write.options, write.table.properties.asScala.toMap)) MergedSchemas.merge(
       write.table, write.options, StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))

@@ -1,0 +1,140 @@
+"""`python -m benchmarks.pages`: write the tables of docs/performance.md from the files of results.
+
+A table is between the comments `<!-- table: NAME -->` and `<!-- end of table -->`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import maintenance, orphans, rescales
+from benchmarks.engines import PEERS
+from benchmarks.rounds import AFTER, BEFORE
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+RESULTS = ROOT / "benchmarks" / "results"
+_TABLE = re.compile(r"(?P<head><!-- table: (?P<name>\w+) -->\n).*?(?P<tail><!-- end of table -->)", re.DOTALL)
+_MB = 1 << 20
+_NOTHING = "\u2013"
+_WORKLOAD = {
+    "load": "load",
+    "upsert": "upsert of a tenth",
+    f"scan {BEFORE}": "scan of all columns before compaction",
+    f"selective {BEFORE}": "range of 1 % before compaction",
+    f"lookup {BEFORE}": "lookup of a key before compaction",
+    f"count {BEFORE}": "`count(*)` before compaction",
+    f"join {BEFORE}": "join before compaction",
+    "compact": "full compaction",
+    f"scan {AFTER}": "scan after compaction",
+    f"selective {AFTER}": "range after compaction",
+    f"lookup {AFTER}": "lookup after compaction",
+    f"count {AFTER}": "`count(*)` after compaction",
+    f"join {AFTER}": "join after compaction",
+    "time travel": "time travel to the state after the load",
+    "delete": "DELETE of 1 %",
+    "merge": "MERGE INTO of a tenth",
+}
+_STEPS = {
+    rescales.COMPACT: "`CALL sys.compact`",
+    rescales.RESCALE: "`CALL sys.rescale` from {0} to {1} buckets",
+    rescales.SCAN: "scan after the rescale",
+    rescales.WRITE: "upsert of a tenth after the rescale",
+}
+
+
+def workload(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the workload: medians of CPU seconds, and of wall seconds in brackets."""
+    engines, costs = figures["engines"], figures["costs"]
+    rows = [
+        [text, *(_seconds(costs.get(name, {}).get(step, [])) for name in engines)] for step, text in _WORKLOAD.items()
+    ]
+    disk = figures["bytes_on_disk"]
+    rows.append(
+        [
+            "megabytes on disk after the load",
+            *(f"{median(disk[n]) / _MB:,.0f}" if n in disk else _NOTHING for n in engines),
+        ]
+    )
+    peaks = ([c for found in costs.get(name, {}).values() for c in found] for name in engines)
+    rows.append(["peak memory of JVM + Python, MB", *(_peak(found) for found in peaks)])
+    return _lines(engines.values(), rows)
+
+
+def rescale_steps(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of rescales beside compactions, and what a peer cannot do below it."""
+    engines = {name: figures["engines"][name] for name in PEERS if name in figures["engines"]}
+    rows = []
+    for step, text in _STEPS.items():
+        found = (figures["steps"].get(name, {}).get(step) for name in engines)
+        cells = ([c] if c else [] for c in found)
+        rows.append([text.format(*figures["buckets"]), *map(_seconds, cells)])
+    return [*_lines(engines.values(), rows), *(f"\n{note}" for note in figures["notes"])]
+
+
+def cleaning(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of orphan cleaning."""
+    rows = [
+        [c["operation"], f"{c['seconds']:.1f}", f"{c['wall']:.1f}", f"{c['memory_mb']:,.0f}"] for c in figures["costs"]
+    ]
+    return _lines(("CPU seconds", "wall seconds", "peak MB"), rows)
+
+
+TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], list[str]]]] = {
+    "workload": ("bench.json", workload),
+    "maintenance": (maintenance.RESULTS, rescale_steps),
+    "orphans": (orphans.RESULTS, cleaning),
+}
+"""The tables: the file of results of each, and what renders it."""
+
+
+def written(page: str, results: Path = RESULTS) -> str:
+    """Return a page with its tables as of the results; a table without results stays."""
+
+    def table(found: re.Match[str]) -> str:
+        name, render = TABLES[found["name"]]
+        if not (results / name).exists():
+            return found[0]
+        figures = json.loads((results / name).read_text(encoding="utf-8"))
+        return found["head"] + "\n".join(["", *render(figures), ""]) + "\n" + found["tail"]
+
+    return _TABLE.sub(table, page)
+
+
+def _seconds(costs: Sequence[Mapping[str, float]]) -> str:
+    if not costs:
+        return _NOTHING
+    return f"{_number(median(c['cpu'] for c in costs))} ({_number(median(c['wall'] for c in costs))})"
+
+
+def _number(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds >= 0.095 else f"{seconds:.2f}"
+
+
+def _peak(costs: Sequence[Mapping[str, int]]) -> str:
+    if not costs:
+        return _NOTHING
+    return f"{max(c['java'] for c in costs) // _MB:,} + {max(c['python'] for c in costs) // _MB:,}"
+
+
+def _lines(head: Iterable[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    names = list(head)
+    rule = f"|---|{'---:|' * len(names)}"
+    return [f"| | {' | '.join(names)} |", rule, *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def main() -> int:
+    """Rewrite the page."""
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(f"written: {PAGE}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
