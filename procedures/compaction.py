@@ -44,11 +44,10 @@ from paimon_spark.engine.redistribution.postpone_compact import (
 )
 from paimon_spark.engine.redistribution.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
 from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
-from paimon_spark.errors import ArgumentError, OptionError
+from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
-from paimon_spark.spec.units import parse_duration_ms
 
 _NONE = "none"
 _ORDERS = (_NONE, *Order)
@@ -152,7 +151,7 @@ class Compact:
         strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.MINOR if job else Strategy.FULL))
         check_one_filter(args)
         options = args.table_options("options")
-        idle_ms = None if idle is None else _duration(idle)
+        idle_ms = args.duration_ms("partition_idle_time")
         table = ctx.table(args.text("table"), {"write-only": "false", **options})
         asked = partition_filters(ctx, table, args)
         partitions = or_(*(predicate for _, predicate in asked)) if asked else None
@@ -310,8 +309,7 @@ class CompactDatabase:
         """Find the tables and pick the files to merge in each."""
         combined = args.choice("mode", _MODES, _MODES[0]) == "combined"
         strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.FULL))
-        idle = args.optional_text("partition_idle_time")
-        idle_ms = None if idle is None else _duration(idle)
+        idle_ms = args.duration_ms("partition_idle_time")
         options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
         for name in _matching(ctx, args):
@@ -447,13 +445,6 @@ def _check_order(args: Arguments) -> tuple[str, list[str]]:
     if order != _NONE and not columns:
         raise ArgumentError(f"order_strategy '{order}' needs order_by.", hint="Name the columns to sort by.")
     return order, columns
-
-
-def _duration(text: str) -> int:
-    try:
-        return parse_duration_ms(text)
-    except OptionError as e:
-        raise ArgumentError(f"In the argument 'partition_idle_time': {e.message}", hint=e.hint) from None
 
 
 def _sort_columns(table: Table, order_by: list[str], options: Mapping[str, str]) -> list[str]:

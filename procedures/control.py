@@ -16,8 +16,8 @@ from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.stop import stop_job
 from paimon_spark.spec.rows import Timestamp
-from paimon_spark.spec.units import parse_duration_ms
 
+_TIMEOUT, _TIMEOUT_MILLIS = "60 s", 60_000
 _DOCS = {
     "kind": "procedure, form, argument, result or example",
     "name": "name; the statement itself for forms and examples",
@@ -139,7 +139,7 @@ class _Stop:
     params=(
         TABLE,
         Param("query", ParamType.STRING, "The id or name of the job, as `SHOW JOBS` lists it.", required=True),
-        Param("timeout", ParamType.STRING, "How long to wait for its end, such as `5 min`.", default="60 s"),
+        Param("timeout", ParamType.STRING, "How long to wait for its end, such as `5 min`.", default=_TIMEOUT),
     ),
     columns=(RESULT,),
     example="CALL sys.stop('default.T', 'compact_default.T');",
@@ -162,7 +162,8 @@ class Stop:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Stop]:
         """Find the table."""
         table, job = ctx.table(args.text("table")), args.text("query")
-        timeout = parse_duration_ms(args.optional_text("timeout") or "60 s")
+        given = args.duration_ms("timeout")
+        timeout = _TIMEOUT_MILLIS if given is None else given
         action = Action("stop", table.paths.stream_stop(job), 0, f"the job '{job}' is requested to end")
         return Plan((action,), _Stop(table, job, timeout))
 

@@ -29,8 +29,7 @@ from paimon_spark.engine.health.maintain import (
     run_job,
 )
 from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_verification, verify
-from paimon_spark.errors import ArgumentError, OptionError, PaimonError, did_you_mean
-from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.errors import ArgumentError, PaimonError, did_you_mean
 
 _MOST_DEFECTS = 10_000
 _LISTS = Param(
@@ -242,7 +241,7 @@ class Maintain:
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Maintenance]:
         """Examine the tables and plan the jobs."""
-        budget = _budget(args.optional_text("budget"))
+        budget = args.duration_ms("budget")
         allowed = _measures(args.optional_text("actions"))
         jobs, left = list[Job](), list[Outcome]()
         tables = list(named_tables(ctx, args.text("table")))
@@ -271,13 +270,6 @@ def _outcome_row(o: Outcome) -> Iterator[Any]:
     yield from (o.table, o.findings, o.statement, str(o.status), o.reason)
     numbers = (o.files_in, o.files_out, o.bytes_in, o.bytes_out, o.duration_ms)
     yield from (None,) * len(numbers) if o.status is Status.LEFT else numbers
-
-
-def _budget(given: str | None) -> int | None:
-    try:
-        return None if given is None else parse_duration_ms(given)
-    except OptionError as e:
-        raise ArgumentError(f"In the argument 'budget': {e.message}", hint=e.hint) from None
 
 
 def _measures(given: str | None) -> frozenset[Measure]:

@@ -32,9 +32,7 @@ from paimon_spark.engine.refs.tags import (
     plan_rename_tag,
 )
 from paimon_spark.engine.trash import open_run
-from paimon_spark.errors import ArgumentError, OptionError
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.units import parse_duration_ms
 
 _NEW_TAG = Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",))
 _SNAPSHOT = Param(
@@ -224,13 +222,12 @@ def _planned(
     ctx: CallContext, args: Arguments, table: Table, snapshot_id: int | None, *, replacing: bool = False
 ) -> Plan[_Creation]:
     """Plan writing a new tag, or replacing one."""
-    retained = args.optional_text("time_retained")
     plan = plan_create_tag(
         table,
         args.text("tag"),
         clock_millis=ctx.clock_millis(),
         snapshot_id=snapshot_id,
-        time_retained_ms=None if retained is None else _duration(retained),
+        time_retained_ms=args.duration_ms("time_retained"),
         replace=replacing,
     )
     return Plan(plan.actions, _Creation(table, table.snapshots.latest_id(), plan))
@@ -429,10 +426,3 @@ class TriggerTagAutomaticCreation:
             bytes_out=sum(sizes[work.table.paths.tag(name)] for name in created),
             changed_tables=(work.table.name,) if changed else (),
         )
-
-
-def _duration(text: str) -> int:
-    try:
-        return parse_duration_ms(text)
-    except OptionError as e:
-        raise ArgumentError(f"In the argument 'time_retained': {e.message}", hint=e.hint) from None

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from paimon_spark.errors import ArgumentError, did_you_mean
+from paimon_spark.errors import ArgumentError, OptionError, did_you_mean
 from paimon_spark.spec.option_checks import validate_options
 from paimon_spark.spec.support import Scope, check_given
+from paimon_spark.spec.units import parse_duration_ms
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.sqlparse.options_text import parse_options
 
@@ -69,6 +70,18 @@ class Arguments:
         """
         text = self.optional_text(name)
         return None if text is None else timestamp_millis(text, zone=zone, parameter=name)
+
+    def duration_ms(self, name: str) -> int | None:
+        """Return a duration in milliseconds, or None when it was not given.
+
+        Raises:
+            ArgumentError: it is not a duration.
+        """
+        text = self.optional_text(name)
+        try:
+            return None if text is None else parse_duration_ms(text)
+        except OptionError as e:
+            raise ArgumentError(f"In the argument '{name}': {e.message}", hint=e.hint) from None
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a BOOLEAN, or `default` when it was not given."""
