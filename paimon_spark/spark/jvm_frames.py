@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 import threading
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -186,7 +186,7 @@ def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> by
     Without `run`, no job is started, and the result is empty if one is needed.
     """
     packed = jvm_frames().smallRows(frame._jdf, rows, most_bytes, run)
-    return None if packed is None else bytes(packed)
+    return None if packed is None else b64decode(packed)
 
 
 def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:

@@ -203,5 +203,5 @@ def test_a_short_stream_tells_what_its_batches_took(tmp_path: Path) -> None:
     assert first["batches"] >= 2
     assert last["batches"] >= 4
     assert last["cpu"] > 0
-    assert all(last["resident"][role] > 0 for role in ("jvm", "engine", "workers"))
+    assert all(last["resident"][role] > 0 for role in ("jvm", "engine"))  # batches this small start no worker
     assert last["files"]["data"] >= last["files"]["snapshot"] - 2 > 0
