@@ -13,7 +13,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-cancels bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -138,6 +138,10 @@ trial: check $(VENV)/.test  ## Change tables here and by Paimon in turn: make tr
 
 compat: check $(VENV)/.test .venv-peers/.ready  ## Which kinds of tables the peers read and write: docs/compatibility-matrix.md
 	@$(BIN)/python -m tests.peers.compat $(if $(PEER_JAR),--jar $(PEER_JAR))
+
+bench-cancels: check $(VENV)/.bench  ## Seconds from the cancel of a CALL until it ends
+	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
+	@$(BIN)/python -m benchmarks.cancels
 
 bench: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## Compare with Paimon, Iceberg, Delta and plain Parquet: make bench ROWS=1000000 ROUNDS=3 KINDS=ORC,aggregation
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null

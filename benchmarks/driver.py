@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from typing import Any
 
@@ -41,6 +42,38 @@ def _time_each(spark: SparkSession, statements: list[str]) -> dict[str, Any]:
         spark.sql(statement).collect()
         each.append(time.perf_counter() - began)
     return {"each": each}
+
+
+def _cancel(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
+    """Run a CALL in a session of its own, and cancel it so many seconds after it was listed as running.
+
+    The response has the seconds from the cancel to the end of the CALL, None if it ended before, and whether it failed.
+    """
+    ended: list[tuple[float, str]] = []
+    other = spark.newSession()
+
+    def call() -> None:
+        try:
+            other.sql(order["statement"]).collect()
+        except Exception as e:  # noqa: BLE001 - told in the response
+            ended.append((time.perf_counter(), str(e)))
+        else:
+            ended.append((time.perf_counter(), ""))
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    listed: list[Any] = []
+    while not listed and not ended:
+        listed = spark.sql("CALL paimon.sys.running()").collect()
+    time.sleep(order["after"])
+    began, asked = time.perf_counter(), bool(listed) and not ended
+    if asked:
+        spark.sql(f"CALL paimon.sys.cancel('{listed[0].id}')").collect()
+    thread.join()
+    at, error = ended[0]
+    if error and "STATEMENT_CANCELLED" not in error:
+        raise RuntimeError(error)
+    return {"seconds": at - began if asked else None, "failed": bool(error)}
 
 
 def _stream(spark: SparkSession, order: dict[str, Any]) -> dict[str, Any]:
@@ -107,6 +140,8 @@ def main() -> None:
                 answer = _stream(spark, order["stream"])
             elif order.get("each"):
                 answer = _time_each(spark, order["statements"])
+            elif order.get("cancel"):
+                answer = _cancel(spark, order["cancel"])
             else:
                 answer = _run(spark, order["statements"], write=order.get("write"))
         except Exception as e:  # noqa: BLE001 - whatever an engine fails with is told, and the others go on

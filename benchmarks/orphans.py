@@ -1,7 +1,7 @@
 """`python -m benchmarks.orphans`: orphan cleaning of a table directory with many files.
 
-The files are empty; the manifests are real. Listing, planning and moving run in one separate process, whose CPU seconds
-and peak memory are printed.
+The files are empty; the manifests are real. Listing, planning and moving run in one separate process, and the undo in
+another; their CPU seconds and peak memory are printed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.trash import LAST, get_run
+from paimon_spark.engine.undo import execute_undo, plan_undo
 
 RESULTS = "orphans.json"
 _THREADS = 2
@@ -73,12 +75,23 @@ def clean(place: Path, shape: Shape, *, trash: bool) -> list[Cost]:
     return costs
 
 
+def undo(place: Path, shape: Shape) -> list[Cost]:
+    """Restore the orphans from the trash."""
+    table = open_synthetic(place, shape).table
+
+    def restore() -> None:
+        execute_undo(plan_undo(table, get_run(table, LAST)))
+
+    return [_timed("undo", restore)]
+
+
 def measure(files: int, orphans: int, *, trash: bool = True) -> tuple[Shape, list[Cost]]:
     """Build a table with so many live files and orphans in a temporary directory, and clean it."""
     work, shape = Path(tempfile.mkdtemp(prefix="bench-orphans-")), Shape.of_files(files)
     try:
         alone(partial(make, orphans=orphans), work / "table", shape)
-        return shape, alone(partial(clean, trash=trash), work / "table", shape)
+        costs = alone(partial(clean, trash=trash), work / "table", shape)
+        return shape, [*costs, *(alone(undo, work / "table", shape) if trash else ())]
     finally:
         shutil.rmtree(work, ignore_errors=True)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import maintenance, orphans, rescales
+from benchmarks import cancels, maintenance, orphans, rescales
 from benchmarks.engines import PEERS
 from benchmarks.rounds import AFTER, BEFORE
 
@@ -86,10 +86,27 @@ def cleaning(figures: Mapping[str, Any]) -> list[str]:
     return _lines(("CPU seconds", "wall seconds", "peak MB"), rows)
 
 
+def cancelled(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of cancelled CALLs."""
+    rows = [
+        [
+            f"`{name}`",
+            f"{figures['whole'][name]:.1f}",
+            f"{len(found)}",
+            f"{figures['completed'][name]}",
+            f"{median(found):.2f}",
+            f"{max(found):.2f}",
+        ]
+        for name, found in figures["seconds"].items()
+    ]
+    return _lines(("runs, s", "cancels", "of these completed", "p50, s", "max, s"), rows)
+
+
 TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "workload": ("bench.json", workload),
     "maintenance": (maintenance.RESULTS, rescale_steps),
     "orphans": (orphans.RESULTS, cleaning),
+    "cancels": (cancels.RESULTS, cancelled),
 }
 """The tables: the file of results of each, and what renders it."""
 

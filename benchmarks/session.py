@@ -79,6 +79,11 @@ class EngineSession:
         answer = self._ask({"statements": statements, "each": True})
         return answer["each"], cpu_seconds(pid) - before
 
+    def cancelled(self, statement: str, after: float) -> tuple[float | None, bool]:
+        """Cancel a CALL after some seconds; return those until it ended, None if it had, and whether it failed."""
+        answer = self._ask({"cancel": {"statement": statement, "after": after}})
+        return answer["seconds"], answer["failed"]
+
     def stream(self, order: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         """Run a streaming query of `driver.py`; return its CPU seconds and the response."""
         pid = self._process.pid

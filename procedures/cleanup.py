@@ -110,7 +110,12 @@ class RemoveOrphanFiles:
             opened.extend([run] if run is not None else [])
             return run
 
-        done = execute_orphans(work.plan, trash_of)
+        try:
+            done = execute_orphans(work.plan, trash_of)
+        except BaseException:
+            for run in opened:
+                run.settle()
+            raise
         for run in opened:
             run.finish(ctx.clock_millis())
         return Report(

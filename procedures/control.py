@@ -111,8 +111,8 @@ class Cancel:
     """Cancel a CALL of any session of this Spark application, and wait until it has ended, for at most 10 seconds.
 
     The CALL fails with `STATEMENT_CANCELLED` and its files are deleted. What it has committed before stays: a
-    compaction commits each group of buckets. A commit that has begun is completed. The result is false if no CALL of
-    that id runs, or if it takes longer to end.
+    compaction commits each group of buckets. A commit, an expiry or an undo that has begun is completed. The result is
+    false if no CALL of that id runs, or if it takes longer to end.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[str]:

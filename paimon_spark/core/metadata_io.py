@@ -21,6 +21,8 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.refusals import is_full, refusal
 
 THREADS = 8
+_AT_ONCE = 1_000
+"""So many keys are given to threads at a time: a future takes about a kilobyte."""
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -138,7 +140,17 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
 
 def in_parallel(read: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> list[_T]:
     """Return what `read` returns for each key, in order; several files are read at a time."""
+    return list(yielded_in_parallel(read, keys, threads))
+
+
+def yielded_in_parallel(work: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> Iterator[_T]:
+    """Yield what `work` returns for each key, in order; the memory does not grow with the number of keys.
+
+    If the caller stops, the keys that no thread has begun are left out.
+    """
     if threads == 1 or len(keys) <= 1:
-        return [read(k) for k in keys]
+        yield from map(work, keys)
+        return
     with ThreadPoolExecutor(min(threads, len(keys))) as pool:
-        return list(pool.map(read, keys))
+        for start in range(0, len(keys), _AT_ONCE):
+            yield from pool.map(work, keys[start : start + _AT_ONCE])

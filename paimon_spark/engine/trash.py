@@ -17,8 +17,8 @@ from paimon_spark.core.maintenance.trash import (
     delete_run,
     find_run,
     new_record,
-    run_files,
     runs,
+    size_of,
     unfinished_rollback,
 )
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -101,8 +101,7 @@ def list_runs(table: Table) -> list[ListedRun | MalformedRun]:
 def _listed(table: Table, record: TrashRecord) -> ListedRun:
     files, size = record.files, record.bytes
     if files is None or size is None:
-        sizes = [s.size for s in run_files(table, record.run)]
-        files, size = len(sizes), sum(sizes)
+        files, size = size_of(table, record.run)
     return ListedRun(record, files, size, record.time_millis + table.options.trash_retention_ms)
 
 

@@ -43,12 +43,25 @@ _SCHEMA = "/schema/schema-"
 
 
 @dataclass(frozen=True, slots=True)
-class KeptFile:
-    """A file in the trash: its path there, its path in the table, and its size."""
+class TrashedRun:
+    """Where a run keeps its files: their directory, which stands for the root of the table of this length."""
 
-    kept: str
+    files: str
+    root_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeptFile:
+    """A file in the trash: its run, its path in the table, and its size."""
+
+    run: TrashedRun
     path: str
     size: int
+
+    @property
+    def kept(self) -> str:
+        """Return its path in the trash."""
+        return f"{self.run.files}{self.path[self.run.root_length :]}"
 
 
 @dataclass(slots=True)
@@ -166,9 +179,10 @@ def execute_undo(plan: UndoPlan) -> UndoResult:
 def _contents(table: Table, record: TrashRecord) -> _Contents:
     """Return the files of a run, without snapshots and changelogs that the run itself created."""
     paths, found = TrashPaths(table), _Contents()
+    run = TrashedRun(paths.files(record.run), len(paths.root))
     groups = {RefKind.TAG: found.tags, CONSUMER: found.consumers}
     for status in run_files(table, record.run):
-        file = KeptFile(status.path, paths.original(record.run, status.path), status.size)
+        file = KeptFile(run, paths.original(record.run, status.path), status.size)
         reference = reference_of(table, file.path)
         branch = BRANCH_FILE.fullmatch(file.path[len(paths.root) + 1 :])
         if reference is not None and file.path.rpartition("/")[2] in record.created:

@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from paimon_spark.spark.executor.task_watchdog import Watched
 from paimon_spark.spark.jvm_frames import jvm_frames
 from paimon_spark.spec.quoted_text import quoted_name
 
@@ -39,7 +40,7 @@ def read_in_arrow(splits: DataFrame, function: BatchFunction, schema: StructType
 
 def _mapped(frame: DataFrame, function: BatchFunction, schema: StructType | str) -> Any:
     kind = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
-    call = UserDefinedFunction(function, returnType=schema, evalType=kind)
+    call = UserDefinedFunction(Watched(function), returnType=schema, evalType=kind)
     column = call(*(frame[quoted_name(name)] for name in frame.columns))
     barrier = False
     return frame._jdf.mapInArrow(column._jc, barrier, None)

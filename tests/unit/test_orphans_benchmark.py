@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.orphans import clean, make
+from benchmarks.orphans import clean, make, undo
 from benchmarks.synthetic import Shape
 
 
@@ -18,3 +18,5 @@ def test_the_benchmark_cleans_what_it_makes(tmp_path: Path) -> None:
     left = {p.name for p in tmp_path.rglob("data-*.parquet") if ".trash" not in p.parts}
     assert not [n for n in left if "orphan" in n]
     assert len(left) >= 20
+    assert [c.operation for c in undo(tmp_path / "table", shape)] == ["undo"]
+    assert {p.name for p in tmp_path.rglob("data-*.parquet") if ".trash" not in p.parts} == before

@@ -9,15 +9,16 @@ can be repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.maintenance.trash_refs import kept_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
+from paimon_spark.core.metadata_io import yielded_in_parallel
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, EngineError, ErrorKind, PaimonError, StoreError
 
@@ -214,19 +215,24 @@ class SafeDeleter:
         return self._delete_one(action)
 
     def delete(self, actions: Sequence[Action]) -> Deleted:
-        """Delete the files of all delete actions; a failure does not stop the others.
+        """Delete the files of all delete actions; a failure does not stop the others, a cancellation does.
 
         Raises:
             EngineError: some files could not be deleted.
+            StatementCancelledError: the statement was cancelled.
         """
         going = [a for a in actions if a.action == DELETE]
-        if len(going) <= 1:
-            return sum(map(self._delete_one, going), Deleted())
-        with ThreadPoolExecutor(min(_THREADS, len(going))) as pool:
-            done = list(pool.map(self._tried, going))
-        for failure in (d for d in done if isinstance(d, PaimonError)):
+        files = size = 0
+        failure: PaimonError | None = None
+        for done in yielded_in_parallel(self._tried, going, _THREADS):
+            if isinstance(done, PaimonError):
+                failure = failure or done
+            else:
+                files, size = files + done.files, size + done.bytes
+            checkpoint()
+        if failure is not None:
             raise failure
-        return sum((d for d in done if isinstance(d, Deleted)), Deleted())
+        return Deleted(files, size)
 
     def _tried(self, action: Action) -> Deleted | PaimonError:
         try:
@@ -266,8 +272,7 @@ class SafeDeleter:
 
     def measure(self, actions: Sequence[Action]) -> list[Action]:
         """Return the actions of existing files, with exact sizes."""
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return [a for a in pool.map(self._measured, actions) if a is not None]
+        return [a for a in yielded_in_parallel(self._measured, actions, _THREADS) if a is not None]
 
     def _measured(self, action: Action) -> Action | None:
         try:

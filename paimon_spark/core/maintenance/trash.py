@@ -198,8 +198,7 @@ class TrashRun:
         if found is not None and found.state in (TrashState.UNDOING, TrashState.EMPTYING):
             return  # an undo or a deletion has begun meanwhile, which ends the run
         if self._resumed or not self._files:
-            kept = list(self._io.list_recursive(self._paths.files(run)))
-            self._files, self._bytes = len(kept), sum(s.size for s in kept)
+            self._files, self._bytes = size_of(self._table, run)
         if not self._files:
             self._io.delete_dir(self._paths.run(run))
             self._begun = False
@@ -284,6 +283,14 @@ def find_run(table: Table, run: str) -> TrashRecord | None:
 def run_files(table: Table, run: str) -> Iterator[FileStatus]:
     """Yield the files of a run, with their paths in the trash."""
     return table.file_io.list_recursive(TrashPaths(table).files(run))
+
+
+def size_of(table: Table, run: str) -> tuple[int, int]:
+    """Return the number of files of a run, and their size."""
+    files = size = 0
+    for status in run_files(table, run):
+        files, size = files + 1, size + status.size
+    return files, size
 
 
 def unfinished_rollback(table: Table, target: int) -> TrashRun | None:

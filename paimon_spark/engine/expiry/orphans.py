@@ -152,6 +152,7 @@ def _judge(table: Table, listing: Listing) -> TableOrphans:
     listing.files.sort(key=lambda c: c.path)
     old = [Action(DELETE, c.path, c.size, "nothing refers to it") for c in listing.files if c.needed]
     strays = [Action(DELETE, c.path, c.size, "a writer left it behind") for c in listing.files if not c.needed]
+    listing.files.clear()  # the actions have all of it, and there may be millions
     checked = SafeDeleter(table).unreachable(old)
     directories = emptied(listing, (a.path for a in (*checked, *strays)))
     return TableOrphans(

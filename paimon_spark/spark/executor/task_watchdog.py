@@ -3,17 +3,24 @@
 Spark ends a cancelled task at once on the JVM's side and closes its connection to the Python worker, which notices only
 at its next read or write there. A worker that merges files for a minute would continue and leave unused files. A thread
 therefore watches the connection while a function of this package runs.
+
+Before that, the JVM's side waits up to four seconds for the worker. `CancelledTasks.scala` tells the worker by a file.
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import select
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext, cloudpickle
 
 from paimon_spark.errors import StatementCancelledError
 
@@ -27,7 +34,7 @@ _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 @contextmanager
 def watch_task() -> Iterator[TaskWatchdog]:
     """End this process when the connection to the JVM closes meanwhile; do nothing without a connection."""
-    line = TaskWatchdog(_connection())
+    line = TaskWatchdog(_connection(), _mark())
     if line.connection is None:
         yield line
         return
@@ -43,15 +50,18 @@ def watch_task() -> Iterator[TaskWatchdog]:
 
 @dataclass(frozen=True, slots=True)
 class TaskWatchdog:
-    """The connection of a worker to its task."""
+    """The connection of a worker to its task, and the file that tells that the task was cancelled."""
 
     connection: int | None
+    mark: Path | None = None
 
     @property
     def is_cut(self) -> bool:
         """Return whether the task of this worker has ended."""
         if self.connection is None:
             return False
+        if self.mark is not None and self.mark.exists():
+            return True
         poll = select.poll()
         poll.register(self.connection, _GONE)
         return bool(poll.poll(0))
@@ -71,9 +81,37 @@ class TaskWatchdog:
             os._exit(1)
 
 
+class Watched:
+    """A function whose task is also watched while a worker loads it, which takes a second or two in a new process."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, *args: Any) -> Any:
+        """Call the function."""
+        return self._function(*args)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        """Become the function itself in the worker."""
+        return _loaded, (cloudpickle.dumps(self._function),)  # type: ignore[no-untyped-call]
+
+
+def _loaded(function: bytes) -> Any:
+    with watch_task():
+        return pickle.loads(function)  # noqa: S301 - Spark unpickles what the driver sends in any case
+
+
 def _watch(line: TaskWatchdog, done: threading.Event) -> None:
     while not done.wait(_POLL_SECONDS):
         line.end_if_cut()
+
+
+def _mark() -> Path | None:
+    """Return the file that the JVM makes if it cancels the task of this worker."""
+    task, directories = TaskContext.get(), os.environ.get("SPARK_LOCAL_DIRS")
+    if task is None or not directories:
+        return None
+    return Path(directories.split(",")[0], f"paimon-cancelled-{task.taskAttemptId()}")
 
 
 def _connection() -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,12 @@ from typing import Any
 import pytest
 
 from paimon_spark.calls.binding import bind
+from paimon_spark.core.cancellation import cancellable
 from paimon_spark.core.maintenance.trash import RUN_NAME, TrashState, mark, runs
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError
+from paimon_spark.errors import ArgumentError, ConflictError, NotFoundError, PaimonError, StatementCancelledError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.sqlparse.call import parse_call
@@ -306,6 +308,39 @@ def test_what_an_undo_needs_is_no_orphan(lake: Lake, text: str) -> None:
     lake.call(text)
     lake.call(f"empty_trash('t', '{newest(lake)}')")
     assert lake.call("remove_orphan_files('t')")[0]["deletedFileCount"] > 0
+
+
+class AtMove:
+    """A store that calls something when the first file is moved."""
+
+    def __init__(self, inner: FileIO, then: Callable[[], object]) -> None:
+        self._inner = inner
+        self._then = then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def rename(self, source: str, target: str) -> bool:
+        self._then()
+        return self._inner.rename(source, target)
+
+
+def test_a_cancelled_cleaning_keeps_what_it_moved_for_an_undo(lake: Lake) -> None:
+    for number in range(50):
+        lake.table.file_io.write(f"{lake.table.path}/manifest/manifest-lost-{number}", b"x")
+    lake.now += DAY
+    before, rows, store, flag = lake.state(), contents(lake)["rows"], lake.table.file_io, threading.Event()
+    lake.table = replace(lake.table, file_io=AtMove(store, flag.set))  # type: ignore[arg-type]
+    with cancellable(flag), pytest.raises(StatementCancelledError):
+        lake.call("remove_orphan_files('t')")
+    lake.table = replace(lake.table, file_io=store)
+    clear_cache()
+    assert contents(lake)["rows"] == rows
+    (run,) = runs(lake.table)
+    assert run.state is TrashState.DONE
+    assert run.files
+    assert lake.one("undo('t', 'last')")["restored_files"] == run.files
+    assert lake.state() == before
 
 
 def test_files_in_another_run_come_back_first(lake: Lake) -> None:

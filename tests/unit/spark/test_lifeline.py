@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import time
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 import pytest
 
 from paimon_spark.errors import StatementCancelledError
-from paimon_spark.spark.executor.task_watchdog import watch_task
+from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, Watched, watch_task
 
 
 def main(infile: socket.socket, work: Callable[[], None]) -> None:
@@ -48,6 +51,25 @@ def test_a_closed_connection_is_no_end_of_input() -> None:
 
     with here:
         as_worker(here, work)
+
+
+def test_a_mark_of_the_jvm_counts_as_a_closed_connection(tmp_path: Path) -> None:
+    here, there = socket.socketpair()
+    line = TaskWatchdog(here.fileno(), tmp_path / "cancelled")
+    with here, there:
+        assert not line.is_cut
+        (tmp_path / "cancelled").touch()
+        assert line.is_cut
+        with pytest.raises(StatementCancelledError):
+            line.check()
+
+
+def test_a_watched_function_becomes_itself_in_the_worker() -> None:
+    watched = Watched(partial(pow, 2))
+    assert watched(3) == 8
+    loaded = pickle.loads(pickle.dumps(watched))
+    assert isinstance(loaded, partial)
+    assert loaded(3) == 8
 
 
 def test_the_process_ends_with_its_connection() -> None:

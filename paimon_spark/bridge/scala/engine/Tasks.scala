@@ -36,11 +36,12 @@ case class PaimonTasksExec(child: SparkPlan) extends UnaryExecNode {
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
 }
 
-/** What `source` yields, with failures translated by `TaskFailure`. */
+/** What `source` yields, with failures translated by `TaskFailure`; its Python worker ends if the task is cancelled. */
 private class ErrorReportingRDD[T: ClassTag](source: RDD[T]) extends RDD[T](source) {
   override protected def getPartitions: Array[Partition] = firstParent[T].partitions
 
   override def compute(split: Partition, context: TaskContext): Iterator[T] = {
+    CancelledTasks.follow(context)
     val found = reported(context)(firstParent[T].iterator(split, context))
     new Iterator[T] {
       override def hasNext: Boolean = reported(context)(found.hasNext)
