@@ -15,7 +15,9 @@ from typing import Any
 
 from benchmarks import cancels, maintenance, orphans, rescales
 from benchmarks.engines import PEERS
+from benchmarks.kinds import KINDS, STEPS
 from benchmarks.rounds import AFTER, BEFORE
+from benchmarks.targets import KIND_STEPS
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -67,6 +69,58 @@ def workload(figures: Mapping[str, Any]) -> list[str]:
     return _lines(engines.values(), rows)
 
 
+def kinds(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the kinds of tables: medians of CPU seconds, with those of Paimon in brackets."""
+
+    def cell(found: Sequence[Mapping[str, float]]) -> str:
+        return f"{median(c['cpu'] for c in found):.2f}"
+
+    return _beside_peer(figures, STEPS, cell)
+
+
+def kind_plans(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the planning of queries of each kind: medians in milliseconds, with Paimon's in brackets."""
+
+    def cell(found: Sequence[Mapping[str, float]]) -> str:
+        return f"{1000 * median(c['planning'] for c in found):.0f}"
+
+    return _beside_peer(figures, [s for s in STEPS if s.startswith(("scan", "lookup"))], cell)
+
+
+def kind_ratios(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the ratios to Paimon: the range of the kinds, and those that miss the target."""
+    rows = []
+    for step in KIND_STEPS:
+        for unit in ("cpu", "wall"):
+            ends = f": {step}, {unit}, to paimon"
+            found = [t for t in figures["targets"] if t["what"].endswith(ends)]
+            if not found:
+                continue
+            middles = sorted(t["middle"] for t in found)
+            by_outcome = {
+                outcome: ", ".join(
+                    f"{t['what'].removesuffix(ends)} ({t['middle']:.2f})" for t in found if t["outcome"] == outcome
+                )
+                for outcome in ("within the spread", "missed")
+            }
+            name = f"{step}, {'CPU' if unit == 'cpu' else 'wall'}"
+            rows.append([name, f"{middles[0]:.2f} to {middles[-1]:.2f}", *(v or _NOTHING for v in by_outcome.values())])
+    return _lines(("best to worst", "above the target, but not in every round", "above the target in every round"), rows)
+
+
+def _beside_peer(
+    figures: Mapping[str, Any], steps: Sequence[str], cell: Callable[[Sequence[Mapping[str, float]]], str]
+) -> list[str]:
+    own, peer = (figures["costs"].get(name, {}) for name in PEERS)
+    rows = []
+    for kind in KINDS:
+        names = [f"{kind}: {step}" for step in steps]
+        if any(n in own for n in names):
+            cells = [(own.get(n), peer.get(n)) for n in names]
+            rows.append([kind, *(f"{cell(a)} ({cell(b)})" if a and b else _NOTHING for a, b in cells)])
+    return _lines(steps, rows)
+
+
 def rescale_steps(figures: Mapping[str, Any]) -> list[str]:
     """Return the table of rescales beside compactions, and what a peer cannot do below it."""
     engines = {name: figures["engines"][name] for name in PEERS if name in figures["engines"]}
@@ -104,6 +158,9 @@ def cancelled(figures: Mapping[str, Any]) -> list[str]:
 
 TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "workload": ("bench.json", workload),
+    "kinds": ("bench.json", kinds),
+    "kind_plans": ("bench.json", kind_plans),
+    "kind_ratios": ("bench.json", kind_ratios),
     "maintenance": (maintenance.RESULTS, rescale_steps),
     "orphans": (orphans.RESULTS, cleaning),
     "cancels": (cancels.RESULTS, cancelled),
