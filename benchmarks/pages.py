@@ -105,7 +105,8 @@ def kind_ratios(figures: Mapping[str, Any]) -> list[str]:
             }
             name = f"{step}, {'CPU' if unit == 'cpu' else 'wall'}"
             rows.append([name, f"{middles[0]:.2f} to {middles[-1]:.2f}", *(v or _NOTHING for v in by_outcome.values())])
-    return _lines(("best to worst", "above the target, but not in every round", "above the target in every round"), rows)
+    heads = ("best to worst", "above the target, but not in every round", "above the target in every round")
+    return _lines(heads, rows)
 
 
 def _beside_peer(
