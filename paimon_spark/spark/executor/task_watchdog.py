@@ -10,17 +10,16 @@ Before that, the JVM's side waits up to four seconds for the worker. `CancelledT
 from __future__ import annotations
 
 import os
-import pickle
 import select
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 
 from paimon_spark.errors import StatementCancelledError
 
@@ -91,14 +90,27 @@ class Watched:
         """Call the function."""
         return self._function(*args)
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
-        """Become the function itself in the worker."""
-        return _loaded, (cloudpickle.dumps(self._function),)  # type: ignore[no-untyped-call]
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Become the function itself in the worker, which loads the parts in this order."""
+        return _loaded, (_WatchBegins(), self._function)
 
 
-def _loaded(function: bytes) -> Any:
-    with watch_task():
-        return pickle.loads(function)  # noqa: S301 - Spark unpickles what the driver sends in any case
+class _WatchBegins:
+    """What a worker loads as a watch that has begun."""
+
+    def __reduce__(self) -> tuple[Callable[[], ExitStack], tuple[()]]:
+        return _begun, ()
+
+
+def _begun() -> ExitStack:
+    watching = ExitStack()
+    watching.enter_context(watch_task())
+    return watching
+
+
+def _loaded(watching: ExitStack, function: Callable[..., Any]) -> Callable[..., Any]:
+    watching.close()
+    return function
 
 
 def _watch(line: TaskWatchdog, done: threading.Event) -> None:
