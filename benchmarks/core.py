@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+import fastavro
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,6 +46,8 @@ from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.select import plan_select
+from paimon_spark.format.arrow_types import fields_from_arrow
+from paimon_spark.format.avro.schema import avro_schema
 from paimon_spark.format.manifest.codec import read_manifest, write_manifest
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.manifest import ManifestEntry
@@ -57,11 +60,14 @@ _NARROW = ["id", "i", "b", "d"]
 _ENCODERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": lambda rows, path: pq.write_table(rows, path, compression="zstd"),
     "orc": lambda rows, path: po.write_table(rows, path, compression="zstd"),
+    "avro": lambda rows, path: _write_avro(rows, path),
 }
 _DECODERS: dict[str, Callable[[Path, list[str]], pa.Table]] = {
     "parquet": lambda path, names: pq.read_table(path, columns=names, use_threads=False),
     "orc": lambda path, names: po.read_table(path, columns=names),
+    "avro": lambda path, names: _read_avro(path, names),
 }
+_LIBRARIES = {"parquet": "pyarrow", "orc": "pyarrow", "avro": "fastavro"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +214,25 @@ def writing(rows: pa.Table, kind: str, warehouse: Path) -> Iterator[Figure]:
             writer.finish()
 
     floor = cost(partial(_ENCODERS[kind], ordered, warehouse / f"floor.{kind}"))
-    yield Figure(f"sort and write {shape}", rows.num_rows, "rows", cost(write), f"pyarrow's {kind} encoder", floor)
+    yield Figure(
+        f"sort and write {shape}", rows.num_rows, "rows", cost(write), f"{_LIBRARIES[kind]}'s {kind} encoder", floor
+    )
+
+
+def _write_avro(rows: pa.Table, path: Path) -> None:
+    schema = fastavro.parse_schema(avro_schema(fields_from_arrow(rows.schema)))
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, rows.to_pylist(), codec="zstandard")
+
+
+def _read_avro(path: Path, names: list[str]) -> pa.Table:
+    with path.open("rb") as stored:
+        return pa.Table.from_pylist(list(fastavro.reader(stored))).select(names)
 
 
 def reading(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
-    """Measure decoding of a written file beside pyarrow's own reader."""
-    for kind in ("parquet", "orc"):
+    """Measure decoding of a written file beside the library of its format."""
+    for kind in _LIBRARIES:
         table = table_of(rows, warehouse, f"read_{kind}", **{"file.format": kind})
         handle = connect(warehouse).table(f"bench.read_{kind}")
         handle.upsert(rows)
@@ -226,11 +245,12 @@ def reading(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
                     for batch in reader.batches():
                         del batch
 
-        def pyarrow(kind: str = kind, paths: Sequence[Path] = paths, fields: Sequence[DataField] = fields) -> None:
+        def library(kind: str = kind, paths: Sequence[Path] = paths, fields: Sequence[DataField] = fields) -> None:
             for path in paths:
                 _DECODERS[kind](path, [f.name for f in fields])
 
-        yield Figure(f"decode {kind}", rows.num_rows, "rows", cost(ours), f"pyarrow's {kind} reader", cost(pyarrow))
+        reader = f"{_LIBRARIES[kind]}'s {kind} reader"
+        yield Figure(f"decode {kind}", rows.num_rows, "rows", cost(ours), reader, cost(library))
 
 
 def hashing(rows: pa.Table, table: Table) -> Iterator[Figure]:
@@ -330,7 +350,7 @@ def _all(rows: int, files: int, warehouse: Path) -> Iterator[Figure]:
     yield from hashing(data, table)
     yield from merging(data, table)
     yield from merging_kinds(data, warehouse)
-    for kind in ("parquet", "orc"):
+    for kind in _LIBRARIES:
         yield from writing(data, kind, warehouse)
     yield from writing(data.select(_NARROW), "parquet", warehouse)
     yield from reading(data, warehouse)

@@ -14,7 +14,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import AppendWriter
 from paimon_spark.core.write.row_conversion import Rows
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.avro.values import avro_schema
+from paimon_spark.format.avro.schema import avro_schema
 from paimon_spark.spec.compressions import compression_of
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND
 from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions

@@ -1,7 +1,8 @@
 """Avro data files (docs/spec/storage.md, section 12.3).
 
-Avro is row-oriented, so it is the only format that is read and written row by row, and the slowest. Dates and times are
-read as the stored integers: the logical types are removed from the schema before it is passed to the Avro library.
+Rows are encoded and decoded column by column, many at once. Only files of few blocks, and those with types that Paimon
+does not write, are decoded by the Avro library, record by record. Dates and times are then read as the stored integers:
+the logical types are removed from the schema before it is passed to the library.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
-from typing import IO, Any, Self, cast
+from typing import Any, Self, cast
 
 import fastavro
 import pyarrow as pa
@@ -20,7 +21,11 @@ import pyarrow.compute as pc
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro.container import MALFORMED, AvroContainer
-from paimon_spark.format.avro.values import avro_schema, column, records
+from paimon_spark.format.avro.decoder import decode_blocks
+from paimon_spark.format.avro.encoder import encode_rows
+from paimon_spark.format.avro.output import ContainerOutput
+from paimon_spark.format.avro.schema import avro_schema
+from paimon_spark.format.avro.values import column
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.read_errors import damaged, data_file_errors
@@ -35,7 +40,10 @@ _RATIO = 0.3
 _UNPACKED = 1 / _RATIO
 _MAX_BLOCK = 512 << 20
 """A block has about 64 kB and one more row, which may be large."""
-_OBJECT_BYTES = 16 << 20
+_ENCODED_BYTES = 16 << 20
+_DECODED_BYTES = 8 << 20
+_FEWEST_BLOCKS = 12
+"""Fewer blocks are decoded faster one record at a time."""
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
 
 
@@ -126,13 +134,13 @@ class AvroReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows in file order."""
         if row_groups is None or 0 in row_groups:
-            yield from self._read(self._fields, batch_rows)
+            yield from self._read(batch_rows, _DECODED_BYTES)
 
     def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the file, decoded block by block regardless of `streamed`."""
+        """Yield the rows of the file, decoded a few blocks at a time regardless of `streamed`."""
         del row_group
         packed = self._size * _UNPACKED / max(1, self.row_count)
-        yield from self._read(self._fields, rows_within(chunk_bytes, packed))
+        yield from self._read(rows_within(chunk_bytes, packed), min(chunk_bytes, _DECODED_BYTES))
 
     def close(self) -> None:
         """Close the file."""
@@ -146,23 +154,38 @@ class AvroReader:
     ) -> None:
         self.close()
 
-    def _read(self, fields: Sequence[DataField], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(fields)
+    def _read(self, batch_rows: int, decoded_bytes: int) -> Iterator[pa.RecordBatch]:
         try:
-            stream = self._file.stream(_hide(self._file.schema))
-            rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(stream)))
-            while chunk := list(islice(rows, batch_rows)):
-                if not fields:
-                    yield empty_columns(len(chunk))
-                    continue
-                arrays = [column([r.get(f.name) for r in chunk], f.type) for f in fields]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            for blocks in _groups(self._file.unpacked(), decoded_bytes):
+                yield from self._rows(blocks, batch_rows)
         except (pa.ArrowException, *MALFORMED) as e:
             raise damaged(self._path, e, self._file_size, self._size) from e
 
+    def _rows(self, blocks: Sequence[tuple[int, bytes]], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        if not self._fields:
+            yield empty_columns(sum(count for count, _ in blocks))
+            return
+        rows = None
+        if len(blocks) >= _FEWEST_BLOCKS:
+            rows = decode_blocks(blocks, self._schema, self._file.named, self._fields)
+        if rows is None:
+            yield from self._records(blocks, batch_rows)
+            return
+        for start in range(0, rows.num_rows, batch_rows):
+            yield rows.slice(start, batch_rows)
+
+    def _records(self, blocks: Sequence[tuple[int, bytes]], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some blocks, decoded one by one."""
+        schema = to_arrow_schema(self._fields)
+        stream = self._file.stream(_hide(self._file.schema), blocks)
+        rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(stream)))
+        while chunk := list(islice(rows, batch_rows)):
+            arrays = [column([r.get(f.name) for r in chunk], f.type) for f in self._fields]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
 
 class AvroWriter:
-    """A writer of one Avro file."""
+    """A writer of one Avro file; rows are buffered until they fill a block."""
 
     def __init__(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], stats: StatsCollector, codec: str, level: int
@@ -172,11 +195,10 @@ class AvroWriter:
         self._fields = tuple(fields)
         self._schema = to_arrow_schema(fields)
         self._stats = stats
-        self._codec = codec
-        self._level = level if codec == "zstandard" else None
-        self._avro = fastavro.parse_schema(avro_schema(fields))
-        self._waiting: list[pa.Table] = []
-        self._raw_bytes = 0
+        schema = avro_schema(fields)
+        fastavro.parse_schema(schema)
+        self._sink = file_io.open_output(path)
+        self._out = ContainerOutput(self._sink, schema, codec, level)
         self._rows = 0
 
     @property
@@ -186,16 +208,17 @@ class AvroWriter:
 
     @property
     def bytes_written(self) -> int:
-        """Return an estimate: the file is encoded when it is closed."""
-        return int(self._raw_bytes * _RATIO)
+        """Return the size of the finished blocks plus an estimate for the rows that wait for theirs."""
+        return int(self._sink.tell() + self._out.waiting_bytes * _RATIO)
 
     @property
     def buffered_bytes(self) -> int:
-        """Return the size of all rows written so far."""
-        return self._raw_bytes
+        """Return the size of the rows that wait for their block."""
+        return self._out.waiting_bytes
 
     def flush(self) -> None:
-        """Do nothing: the file is encoded when it is closed."""
+        """Write the buffered rows as a block."""
+        self._out.end_block()
 
     def write(self, data: pa.RecordBatch | pa.Table) -> None:
         """Append rows."""
@@ -203,52 +226,42 @@ class AvroWriter:
         if table.schema != self._schema:
             table = table.select(self._schema.names).cast(self._schema)
         self._stats.update(table)
-        self._waiting.append(table)
-        self._raw_bytes += table.nbytes
+        for piece in _pieces(table):
+            self._out.write(*encode_rows(piece, self._fields))
         self._rows += table.num_rows
 
     def close(self) -> WrittenFile:
-        """Write and close the file."""
-        rows = (r for t in self._emptied() for b in _pieces(t) for r in records(b, self._fields))
-        with self._file_io.open_output(self._path) as out:
-            sink = cast("IO[bytes]", _Sink(out))
-            fastavro.writer(sink, self._avro, rows, codec=self._codec, codec_compression_level=self._level)
-            size = int(out.tell())
+        """Write the last block and close the file."""
+        self._out.end_block()
+        size = int(self._sink.tell())
+        self._sink.close()
         return WrittenFile(size, self._rows, self._stats.result())
 
-    def _emptied(self) -> Iterator[pa.Table]:
-        """Yield the buffered tables, releasing each."""
-        self._waiting.reverse()
-        while self._waiting:
-            yield self._waiting.pop()
-
     def abort(self) -> None:
-        """Discard the rows, and delete the file if closing it has failed."""
-        self._waiting.clear()
+        """Close and delete the file."""
+        with suppress(pa.ArrowException, OSError):
+            self._sink.close()
         with suppress(OSError, PaimonError):
             self._file_io.delete(self._path)
 
 
-class _Sink:
-    """The output stream for the Avro library; it does not look like a file that can be appended to."""
-
-    def __init__(self, out: pa.NativeFile) -> None:
-        self._out = out
-
-    def write(self, data: bytes) -> int:
-        self._out.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed when it is closed."""
-
-    def seekable(self) -> bool:
-        return False
+def _groups(blocks: Iterable[tuple[int, bytes]], most_bytes: int) -> Iterator[list[tuple[int, bytes]]]:
+    """Yield consecutive blocks of a bounded size together, at least one."""
+    group: list[tuple[int, bytes]] = []
+    held = 0
+    for count, data in blocks:
+        if group and held + len(data) > most_bytes:
+            yield group
+            group, held = [], 0
+        group.append((count, data))
+        held += len(data)
+    if group:
+        yield group
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in batches small enough to convert to Python objects."""
-    rows = min(DEFAULT_BATCH_ROWS, max(1, _OBJECT_BYTES * table.num_rows // max(1, table.nbytes)))
+    """Yield the rows in batches of a bounded size."""
+    rows = min(DEFAULT_BATCH_ROWS, max(1, _ENCODED_BYTES * table.num_rows // max(1, table.nbytes)))
     return iter(table.to_batches(rows))
 
 

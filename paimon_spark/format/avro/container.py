@@ -14,7 +14,7 @@ import lzma
 import struct
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
@@ -26,8 +26,8 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import ZstdDecompressor, ZstdError
 
-_MAGIC = b"Obj\x01"
-_SYNC = 16
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
@@ -79,10 +79,10 @@ class AvroContainer:
         self._max_block = max_block
         self._max_total = max_total
         cursor = _Cursor(data)
-        if cursor.take(len(_MAGIC)) != _MAGIC:
+        if cursor.take(len(MAGIC)) != MAGIC:
             raise ValueError("it does not begin with the Avro magic")
         self._meta = _metadata(cursor)
-        self._sync = bytes(cursor.take(_SYNC))
+        self._sync = bytes(cursor.take(SYNC_BYTES))
         self._codec = bytes(self._meta.get("avro.codec", b"null")).decode()
         if self._codec not in _CODECS:
             raise ValueError(f"its compression codec {self._codec!r} is unknown")
@@ -95,16 +95,18 @@ class AvroContainer:
         """Return the number of records declared by the blocks."""
         return sum(b.count for b in self.blocks)
 
-    def stream(self, schema: Any = None) -> BinaryIO:
+    def stream(self, schema: Any = None, blocks: Iterable[tuple[int, bytes]] | None = None) -> BinaryIO:
         """Return the container uncompressed, as a stream that decompresses block by block.
 
         Args:
             schema: replaces the file's schema in the header; it must describe the same encoding.
+            blocks: some blocks of `unpacked` instead of all.
 
         Raises:
             ValueError: while reading: a block cannot be decompressed, or exceeds a limit.
         """
-        return cast("BinaryIO", _Stream(self._pieces(self.schema if schema is None else schema)))
+        pieces = self._pieces(self.schema if schema is None else schema, self.unpacked() if blocks is None else blocks)
+        return cast("BinaryIO", _Stream(pieces))
 
     def unpacked(self) -> Iterator[tuple[int, bytes]]:
         """Yield the record count and the uncompressed content of each block.
@@ -126,12 +128,12 @@ class AvroContainer:
         """Return the uncompressed content of one block; raises as `unpacked`."""
         return self._unpacked(self.blocks[index])
 
-    def _pieces(self, schema: Any) -> Iterator[bytes]:
+    def _pieces(self, schema: Any, blocks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
         meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
-        entries = b"".join(_varint(len(k)) + k.encode() + _varint(len(v)) + v for k, v in meta.items())
-        yield _MAGIC + _varint(len(meta)) + entries + b"\0" + self._sync
-        for count, data in self.unpacked():
-            yield _varint(count) + _varint(len(data))
+        entries = b"".join(varint(len(k)) + k.encode() + varint(len(v)) + v for k, v in meta.items())
+        yield MAGIC + varint(len(meta)) + entries + b"\0" + self._sync
+        for count, data in blocks:
+            yield varint(count) + varint(len(data))
             yield data  # not concatenated: a single row may be very large
             yield self._sync
 
@@ -147,7 +149,7 @@ class AvroContainer:
             if count < 0:
                 raise ValueError(f"a block claims to hold {count} records")
             yield Block(count, cursor.take(size))
-            if cursor.take(_SYNC) != self._sync:
+            if cursor.take(SYNC_BYTES) != self._sync:
                 raise ValueError("the sync marker after a block is not that of the file")
 
 
@@ -178,7 +180,8 @@ class _Cursor:
         raise ValueError("a number has too many bytes")
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """Return the encoding of a count or a size, which is not negative."""
     value <<= 1
     out = bytearray()
     while value >= 0x80:

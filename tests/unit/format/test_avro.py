@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.avro.values import avro_schema
+from paimon_spark.format.avro.schema import avro_schema
 from paimon_spark.format.registry import for_name, read_batches
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import DataField, MapType, parse_atomic

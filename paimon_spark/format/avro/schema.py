@@ -1,0 +1,99 @@
+"""The Avro schema of data files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from paimon_spark.errors import UnsupportedError
+from paimon_spark.format.arrow_types import COUNT
+from paimon_spark.spec.types import (
+    ArrayType,
+    AtomicType,
+    DataField,
+    DataType,
+    MapType,
+    RowType,
+    TypeRoot,
+    not_null,
+)
+
+_SIMPLE: dict[TypeRoot, Any] = {
+    TypeRoot.CHAR: "string",
+    TypeRoot.VARCHAR: "string",
+    TypeRoot.BOOLEAN: "boolean",
+    TypeRoot.BINARY: "bytes",
+    TypeRoot.VARBINARY: "bytes",
+    TypeRoot.BLOB: "bytes",
+    TypeRoot.TINYINT: "int",
+    TypeRoot.SMALLINT: "int",
+    TypeRoot.INT: "int",
+    TypeRoot.BIGINT: "long",
+    TypeRoot.FLOAT: "float",
+    TypeRoot.DOUBLE: "double",
+    TypeRoot.DATE: {"type": "int", "logicalType": "date"},
+    TypeRoot.TIME: {"type": "int", "logicalType": "time-millis"},
+}
+INTEGERS = {
+    TypeRoot.DATE: pa.int32(),
+    TypeRoot.TIME: pa.int32(),
+    TypeRoot.TIMESTAMP: pa.int64(),
+    TypeRoot.TIMESTAMP_LTZ: pa.int64(),
+}
+"""The Arrow types of the integers that dates and times are stored as."""
+
+
+def avro_schema(fields: Sequence[DataField]) -> dict[str, Any]:
+    """Return the Avro schema of a data file, with the record names of Java Paimon."""
+    return _record("record", fields) | {"namespace": "org.apache.paimon.avro.generated"}
+
+
+def _is_text(t: DataType) -> bool:
+    return isinstance(t, AtomicType) and t.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
+
+
+def _record(name: str, fields: Sequence[DataField]) -> dict[str, Any]:
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [
+            {"name": f.name, "type": ["null", t], "default": None} if f.type.nullable else {"name": f.name, "type": t}
+            for f in fields
+            for t in [_type(f"{name}_{f.name}", f.type)]
+        ],
+    }
+
+
+def _optional(name: str, t: DataType) -> Any:
+    return ["null", _type(name, t)] if t.nullable else _type(name, t)
+
+
+def _type(name: str, t: DataType) -> Any:
+    """Return the Avro type of `t`, ignoring its nullability."""
+    if isinstance(t, AtomicType):
+        return _atomic(t)
+    if isinstance(t, RowType):
+        return _record(name, t.fields)
+    if isinstance(t, ArrayType):
+        return {"type": "array", "items": _optional(name, t.element)}
+    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
+    if _is_text(key):
+        return {"type": "map", "values": _optional(name, value)}
+    pair = _record(name, (DataField(0, "key", not_null(key)), DataField(1, "value", value)))
+    return {"type": "array", "logicalType": "map", "items": pair}
+
+
+def _atomic(t: AtomicType) -> Any:
+    if t.root in _SIMPLE:
+        return _SIMPLE[t.root]
+    if t.root is TypeRoot.DECIMAL:
+        return {"type": "bytes", "logicalType": "decimal", "precision": t.precision, "scale": t.scale}
+    if t.root in (TypeRoot.TIMESTAMP, TypeRoot.TIMESTAMP_LTZ) and (t.precision or 0) <= 6:
+        unit = "millis" if (t.precision or 0) <= 3 else "micros"
+        local = "local-" if t.root is TypeRoot.TIMESTAMP_LTZ else ""
+        return {"type": "long", "logicalType": f"{local}timestamp-{unit}"}
+    raise UnsupportedError(
+        f"Avro files cannot hold the type {t.root}({t.precision}).", hint="Use file.format parquet or orc."
+    )
