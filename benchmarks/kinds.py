@@ -83,6 +83,11 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+def step_of(kind: str, step: str) -> str:
+    """Return the name of a step of a kind among all steps."""
+    return f"{kind}: {step}"
+
+
 @dataclass(slots=True)
 class KindRounds:
     """Runs kinds of tables on the sessions of engines that have them.
@@ -104,7 +109,7 @@ class KindRounds:
             table = f"{session.engine.database}.kind{number}"
             try:
                 for step, cost in self._steps(session, KINDS[name], table):
-                    self.results.add(engine, f"{name}: {step}", cost)
+                    self.results.add(engine, step_of(name, step), cost)
                     if step.partition(" ")[0] in _QUERIES:
                         answers.setdefault(step, {})[engine] = cost.rows
             except EngineFailedError as e:

@@ -15,9 +15,10 @@ from typing import Any
 
 from benchmarks import cancels, maintenance, orphans, rescales
 from benchmarks.engines import PEERS
-from benchmarks.kinds import KINDS, STEPS
+from benchmarks.kinds import KINDS, STEPS, step_of
 from benchmarks.rounds import AFTER, BEFORE
-from benchmarks.targets import KIND_STEPS
+from benchmarks.session import Cost
+from benchmarks.targets import KIND_STEPS, UNITS, Costs, Verdict, kind_target, outcome
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "performance.md"
@@ -89,24 +90,29 @@ def kind_plans(figures: Mapping[str, Any]) -> list[str]:
 
 def kind_ratios(figures: Mapping[str, Any]) -> list[str]:
     """Return the table of the ratios to Paimon: the range of the kinds, and those that miss the target."""
-    rows = []
+    costs, rows = _costs(figures), []
     for step in KIND_STEPS:
-        for unit in ("cpu", "wall"):
-            ends = f": {step}, {unit}, to paimon"
-            found = [t for t in figures["targets"] if t["what"].endswith(ends)]
-            if not found:
-                continue
-            middles = sorted(t["middle"] for t in found)
-            by_outcome = {
-                outcome: ", ".join(
-                    f"{t['what'].removesuffix(ends)} ({t['middle']:.2f})" for t in found if t["outcome"] == outcome
-                )
-                for outcome in ("within the spread", "missed")
-            }
-            name = f"{step}, {'CPU' if unit == 'cpu' else 'wall'}"
-            rows.append([name, f"{middles[0]:.2f} to {middles[-1]:.2f}", *(v or _NOTHING for v in by_outcome.values())])
+        for unit in UNITS:
+            outcomes = ((kind, outcome(kind_target(kind, step), costs, unit)) for kind in KINDS)
+            found = {kind: verdict for kind, verdict in outcomes if verdict is not None}
+            if found:
+                middles = sorted(v.middle for v in found.values())
+                name = f"{step}, {'CPU' if unit == 'cpu' else 'wall'}"
+                missing = (_of_outcome(found, word) for word in ("within the spread", "missed"))
+                rows.append([name, f"{middles[0]:.2f} to {middles[-1]:.2f}", *missing])
     heads = ("best to worst", "above the target, but not in every round", "above the target in every round")
     return _lines(heads, rows)
+
+
+def _of_outcome(found: Mapping[str, Verdict], word: str) -> str:
+    return ", ".join(f"{kind} ({v.middle:.2f})" for kind, v in found.items() if v.word == word) or _NOTHING
+
+
+def _costs(figures: Mapping[str, Any]) -> Costs:
+    return {
+        engine: {step: [Cost(**c, rows=()) for c in found] for step, found in by_step.items()}
+        for engine, by_step in figures["costs"].items()
+    }
 
 
 def _beside_peer(
@@ -115,7 +121,7 @@ def _beside_peer(
     own, peer = (figures["costs"].get(name, {}) for name in PEERS)
     rows = []
     for kind in KINDS:
-        names = [f"{kind}: {step}" for step in steps]
+        names = [step_of(kind, step) for step in steps]
         if any(n in own for n in names):
             cells = [(own.get(n), peer.get(n)) for n in names]
             rows.append([kind, *(f"{cell(a)} ({cell(b)})" if a and b else _NOTHING for a, b in cells)])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from benchmarks.kinds import PLAIN, WITH_VECTORS
+from benchmarks.kinds import KINDS, PLAIN, WITH_VECTORS, step_of
 from benchmarks.rounds import AFTER, BEFORE, Results
 from benchmarks.session import Cost
 
@@ -38,11 +38,14 @@ TARGETS: Sequence[Target] = (
 )
 KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
 KIND_RATIO = 0.6
-"""Maximum CPU of the steps of each kind of table, relative to Paimon's."""
+"""Maximum cost of the steps of each kind of table, relative to Paimon's."""
 VECTORS_RATIO = 1.1
 """Maximum cost of a scan with deletion vectors, relative to that of plain Parquet files with the same rows."""
 COUNT_SECONDS = 0.3
 DISK_RATIO = 0.8
+UNITS = ("cpu", "wall")
+Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
+"""The costs of each step, by engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +68,13 @@ class Verdict:
 
 def verdicts(results: Results) -> list[Verdict]:
     """Return the outcome of every target whose two sides were measured."""
-    found = []
     ours = results.costs.get(OURS, {})
-    for target in (*TARGETS, *_kind_targets(ours)):
-        mine, theirs = ours.get(target.step, []), results.costs.get(target.peer, {}).get(target.step, [])
-        for unit in ("cpu", "wall"):
-            ratios = _ratios(mine, theirs, unit)
-            if ratios:
-                found.append(_verdict(f"{target.step}, {unit}, to {target.peer}", target.ratio, ratios))
+    found = [
+        verdict
+        for target in (*TARGETS, *(kind_target(kind, step) for kind in KINDS for step in KIND_STEPS))
+        for unit in UNITS
+        if (verdict := outcome(target, results.costs, unit)) is not None
+    ]
     found += _vector_verdicts(ours)
     counts = [c.wall for c in ours.get(f"count {AFTER}", [])]
     if counts:
@@ -83,21 +85,25 @@ def verdicts(results: Results) -> list[Verdict]:
     return found
 
 
-def _vector_verdicts(ours: Mapping[str, Sequence[Cost]]) -> list[Verdict]:
-    found = []
-    for step, mine in ours.items():
-        kind, _, name = step.partition(": ")
-        if name == WITH_VECTORS:
-            plain = ours[f"{kind}: {PLAIN}"]
-            for unit in ("cpu", "wall"):
-                ratios = _ratios(mine, plain, unit)
-                found.append(_verdict(f"{step}, {unit}, to plain Parquet", VECTORS_RATIO, ratios))
-    return found
+def kind_target(kind: str, step: str) -> Target:
+    """Return the target of a step of a kind of table."""
+    return Target(step_of(kind, step), "paimon", KIND_RATIO)
 
 
-def _kind_targets(ours: Mapping[str, Sequence[Cost]]) -> list[Target]:
-    steps = (step for step in ours if step.partition(": ")[2] in KIND_STEPS)
-    return [Target(step, "paimon", KIND_RATIO) for step in steps]
+def outcome(target: Target, costs: Costs, unit: str) -> Verdict | None:
+    """Return the outcome of a target in one of the `UNITS`, or None if a side was not measured."""
+    mine, theirs = (costs.get(engine, {}).get(target.step, []) for engine in (OURS, target.peer))
+    ratios = _ratios(mine, theirs, unit)
+    return _verdict(f"{target.step}, {unit}, to {target.peer}", target.ratio, ratios) if ratios else None
+
+
+def _vector_verdicts(ours: Mapping[str, Sequence[Cost]]) -> Iterator[Verdict]:
+    for kind in KINDS:
+        step = step_of(kind, WITH_VECTORS)
+        for unit in UNITS:
+            ratios = _ratios(ours.get(step, []), ours.get(step_of(kind, PLAIN), []), unit)
+            if ratios:
+                yield _verdict(f"{step}, {unit}, to plain Parquet", VECTORS_RATIO, ratios)
 
 
 def _ratios(mine: Sequence[Cost], theirs: Sequence[Cost], unit: str) -> list[float]:
