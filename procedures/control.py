@@ -16,8 +16,9 @@ from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.stop import stop_job
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.units import parse_duration_ms
 
-_TIMEOUT, _TIMEOUT_MILLIS = "60 s", 60_000
+_TIMEOUT = "60 s"
 _DOCS = {
     "kind": "procedure, form, argument, result or example",
     "name": "name; the statement itself for forms and examples",
@@ -163,7 +164,7 @@ class Stop:
         """Find the table."""
         table, job = ctx.table(args.text("table")), args.text("query")
         given = args.duration_ms("timeout")
-        timeout = _TIMEOUT_MILLIS if given is None else given
+        timeout = parse_duration_ms(_TIMEOUT) if given is None else given
         action = Action("stop", table.paths.stream_stop(job), 0, f"the job '{job}' is requested to end")
         return Plan((action,), _Stop(table, job, timeout))
 
