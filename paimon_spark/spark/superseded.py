@@ -7,18 +7,29 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from paimon_spark.core.bin_packing import group_tasks, task_cost
-from paimon_spark.core.read.superseded_rows import bytes_of_keys, few_vectors, superseded_batch, superseded_rows
+from paimon_spark.core.read.superseded_rows import (
+    SUPERSEDED,
+    bytes_of_keys,
+    few_vectors,
+    superseded_batch,
+    superseded_rows,
+)
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.local_read import MOST_FILES, concurrently
 from paimon_spark.errors import EngineError
+from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spark.arrow_map import map_in_arrow
-from paimon_spark.spark.executor.worker import FOUND, finder, keyed_splits
+from paimon_spark.spark.executor.worker import finder, keyed_splits
 from paimon_spark.spark.jvm_frames import superseded_rows_of, tasks_at_once, text_frame
 from paimon_spark.spark.native_scan import superseded_rows_key
 from paimon_spark.spark.read_modes import ReadRequest
+from paimon_spark.spark.types import plain_struct
+
+_COLUMNS = StructType.fromJson(plain_struct(fields_from_arrow(SUPERSEDED)))
 
 
 def superseded_of(session: SparkSession, request: ReadRequest, *, asks_engine: bool) -> Any:
@@ -42,7 +53,7 @@ def superseded_of(session: SparkSession, request: ReadRequest, *, asks_engine: b
             return None
         tasks = group_tasks(missing, lambda name: split_cost(by_name[name]), tasks_at_once(session))
         lines = (keyed_splits((name, by_name[name]) for name in names) for names in tasks)
-        return map_in_arrow(text_frame(session, lines), finder(table), FOUND)
+        return map_in_arrow(text_frame(session, lines), finder(table), _COLUMNS)
 
     return superseded_rows_of(list(by_name), known, find)
 

@@ -273,10 +273,7 @@ def keyed_splits(splits: Iterable[tuple[str, Split]]) -> str:
 
 
 def find_superseded_rows(table: str, batches: Batches) -> Batches:
-    """Yield (key, path of a file, bitmap of its superseded rows) for the splits of `batches`; see `keyed_splits`.
-
-    In addition, every split has one row without path and bitmap.
-    """
+    """Yield a `superseded_batch` for each of the splits of `batches`; see `keyed_splits`."""
     source = table_of_task(table)
     with _task():
         for text in chain.from_iterable(text.split(_NEXT) for text in _texts(batches)):
@@ -350,7 +347,7 @@ def reader(
 
 
 def finder(table: Table) -> Any:
-    """Return the function of a job that finds superseded rows."""
+    """Return the function of a job that finds superseded rows; its output columns are those of `SUPERSEDED`."""
     return partial(find_superseded_rows, table.to_config())
 
 
@@ -358,5 +355,3 @@ COUNTED = "partition binary, rows bigint, bytes bigint"
 """The output columns of `counter`."""
 SPREAD = "task int, position bigint, rows binary"
 """The output columns of `spreader`."""
-FOUND = "split string, file string, rows binary"
-"""The output columns of `finder`."""

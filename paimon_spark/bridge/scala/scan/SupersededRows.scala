@@ -115,6 +115,7 @@ case class PaimonEngineExec(ask: () => Option[Array[Byte]]) extends LeafExecNode
 }
 
 object SupersededRows {
+  /** The columns of `SUPERSEDED` of the engine. */
   val Schema: StructType = new StructType().add("split", StringType).add("file", StringType).add("rows", BinaryType)
   type Bitmaps = Map[String, Array[Byte]]
 
