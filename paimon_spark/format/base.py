@@ -43,11 +43,6 @@ class FileReader(Protocol):
     """
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the column names of the file."""
-        ...
-
-    @property
     def row_count(self) -> int:
         """Return the number of rows."""
         ...

@@ -130,11 +130,6 @@ class ParquetReader:
             raise
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the column names of the file."""
-        return self._columns
-
-    @property
     def row_count(self) -> int:
         """Return the number of rows."""
         return int(self._metadata.num_rows)

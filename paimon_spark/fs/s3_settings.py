@@ -102,12 +102,6 @@ class S3Settings:
     """Options that only Hadoop's client supports, by Hadoop's names."""
 
     @property
-    def secrets(self) -> tuple[str, ...]:
-        """Return the values that must never be displayed."""
-        found = (self.access_key, self.secret_key, self.session_token, self.encryption_key)
-        return tuple(s for s in found if s)
-
-    @property
     def place(self) -> str:
         """Return the address of the store, for messages."""
         return self.endpoint or "AWS S3" + (f" in {self.region}" if self.region else "")

@@ -151,11 +151,6 @@ def _leaves(pred: Predicate) -> Iterator[Leaf]:
         yield pred
 
 
-def rename_columns(pred: Predicate, names: Mapping[str, str]) -> Predicate:
-    """Return `pred` with its columns renamed; columns that are not in `names` keep their names."""
-    return _map_leaves(pred, lambda leaf: replace(leaf, column=names.get(leaf.column, leaf.column)))
-
-
 def without_blanks(pred: Predicate, columns: Collection[str]) -> Predicate:
     """Return `pred` without trailing blanks in the values that it compares with `columns`."""
 

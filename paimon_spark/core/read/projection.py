@@ -43,11 +43,6 @@ class ColumnPlan:
     constants: Mapping[str, Any]
     zone: str = UTC
 
-    @property
-    def straight(self) -> bool:
-        """Return whether the file's names and types equal the table's."""
-        return all(s is None or (s.name == w.name and s.type == w.type) for w, s in zip(self.wanted, self.sources))  # noqa: B905
-
     def apply(self, rows: pa.Table | pa.RecordBatch) -> pa.Table:
         """Return the requested columns from `rows`, which holds the physical ones."""
         n = rows.num_rows

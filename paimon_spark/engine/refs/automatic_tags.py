@@ -35,11 +35,6 @@ class AutomaticTagsPlan:
     excess: DeleteTagsPlan = field(default_factory=DeleteTagsPlan)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the tags to write."""
-        return tuple(plan.name for plan in self.tags)
-
-    @property
     def actions(self) -> tuple[Action, ...]:
         """Return all actions in the order of their execution."""
         return (*(a for plan in self.tags for a in plan.actions), *self.excess.actions)

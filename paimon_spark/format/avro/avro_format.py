@@ -95,14 +95,8 @@ class AvroReader:
         try:
             self._file = AvroContainer(data, max_block=_MAX_BLOCK)
             self._schema = _record_of(self._file.schema)
-            self._columns = tuple(f["name"] for f in self._schema["fields"])
         except MALFORMED as e:
             raise damaged(path, e, file_size, self._size) from e
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the column names of the file."""
-        return self._columns
 
     @property
     def row_count(self) -> int:

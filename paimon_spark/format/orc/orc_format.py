@@ -94,11 +94,6 @@ class OrcReader:
         self._times: TimestampFile | None = None
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Return the column names of the file."""
-        return self._columns
-
-    @property
     def row_count(self) -> int:
         """Return the number of rows."""
         return int(self._file.nrows)

@@ -30,7 +30,6 @@ from paimon_spark.spec.predicate import (
     or_,
     project,
     push_not,
-    rename_columns,
     split_and,
     to_json,
 )
@@ -128,7 +127,6 @@ def test_project_and_helpers() -> None:
     assert project(Not(or_(A1, B1)), ["a"]) == Comparison("!=", "a", 1)
     assert split_and(And((A1, And((B1, TRUE))))) == [A1, B1]
     assert columns_of(Not(or_(A1, B1))) == {"a", "b"}
-    assert rename_columns(and_(A1, IsNull("b")), {"a": "c"}) == and_(Comparison("=", "c", 1), IsNull("b"))
     assert and_(A1, FALSE) == FALSE
     assert or_(A1, TRUE) == TRUE
 
