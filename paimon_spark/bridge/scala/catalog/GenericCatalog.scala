@@ -62,17 +62,17 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
 
   override def tableExists(ident: Identifier): Boolean = ours(ident) || tables.tableExists(ident)
 
-  private def either(ident: Identifier, mine: => Table, other: => Table): Table =
+  private def either(mine: => Table, other: => Table): Table =
     try mine catch { case _: NoSuchTableException => other }
 
-  override def loadTable(ident: Identifier): Table = either(ident, super.loadTable(ident), tables.loadTable(ident))
+  override def loadTable(ident: Identifier): Table = either(super.loadTable(ident), tables.loadTable(ident))
   override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
-    either(ident, super.loadTable(ident, privileges), tables.loadTable(ident, privileges))
+    either(super.loadTable(ident, privileges), tables.loadTable(ident, privileges))
   override def loadTable(ident: Identifier, version: String): Table =
-    either(ident, super.loadTable(ident, version),
+    either(super.loadTable(ident, version),
       if (ReferenceOptions.isEncoded(version)) PaimonGeneric.elsewhere(tables, ident, version) else tables.loadTable(ident, version))
   override def loadTable(ident: Identifier, timestamp: Long): Table =
-    either(ident, super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
+    either(super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
   override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
 
   private def isPaimon(properties: JMap[String, String]): Boolean =

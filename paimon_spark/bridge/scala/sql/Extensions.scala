@@ -109,7 +109,7 @@ object Extensions {
   private def ofThriftServer(): Unit = try ThriftMetadata.install() catch { case _: NoClassDefFoundError => }
 
   private def claim(session: SparkSession, text: String) =
-    Calls.claim(session, text).orElse(Settings.claim(session, text)).orElse(FlinkStatements.keyed(session, text))
+    Calls.claim(session, text).orElse(Settings.claim(text)).orElse(FlinkStatements.keyed(session, text))
 
   /** The session's Paimon catalogs with their options. */
   def catalogs(session: SparkSession): Map[String, Map[String, String]] = {

@@ -32,7 +32,7 @@ object Settings {
   private val Opening = (Calls.Before + "(?:re)?set\\s+['\"`]?(?:spark\\.)?paimon\\..*").r.pattern
 
   /** Returns the command for a text that sets, shows or resets a Paimon option, else None. */
-  def claim(session: SparkSession, given: String): Option[LeafRunnableCommand] =
+  def claim(given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
     else try {
       val text = new VariableSubstitution().substitute(given)

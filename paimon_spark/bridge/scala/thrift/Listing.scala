@@ -2,7 +2,6 @@ package org.apache.spark.sql.hive.thriftserver.paimonbridge
 
 import java.util.regex.Pattern
 
-import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging

@@ -28,7 +28,7 @@ case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks:
 
 object ArrowBatches {
   def apply(plan: LogicalPlan, columns: Seq[Attribute], task: Option[Attribute], tasks: Int): ArrowBatches = {
-    val number = task.map(t => AttributeReference("task", IntegerType, nullable = false)())
+    val number = task.map(_ => AttributeReference("task", IntegerType, nullable = false)())
     val rows = AttributeReference("rows", BinaryType, nullable = false)()
     ArrowBatches(columns, task, tasks, number.toSeq :+ rows, plan)
   }
