@@ -59,4 +59,6 @@ def test_readers_change_nothing(warehouse: Path) -> None:
 @pytest.mark.parametrize("name", [p.name for p in REGISTRY if p.read_only])
 def test_readers_may_look(name: str, warehouse: Path) -> None:
     texts = {"diff": "diff('t', '3')", "why": "why('t', 'manifest-left')", "help": "help()", "running": "running()"}
-    called(warehouse, texts.get(name, f"{name}('t')"))
+    before = files(warehouse)
+    assert "PRIVILEGE_MISSING" not in called(warehouse, texts.get(name, f"{name}('t')"))
+    assert files(warehouse) == before

@@ -103,7 +103,7 @@ def test_connecting_is_no_other(tmp_path: Path, parameter: str, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     for value in STRANGE:
         with suppress(PaimonError):
-            paimon_spark.connect(**{"warehouse": tmp_path, parameter: value})
+            assert isinstance(paimon_spark.connect(**{"warehouse": tmp_path, parameter: value}), CatalogHandle)
 
 
 @pytest.fixture

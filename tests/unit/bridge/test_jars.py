@@ -9,8 +9,10 @@ from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
 
-def test_a_bridge_of_the_same_sources_is_accepted() -> None:
-    check_running(f"{__version__}\n{source_hash()}\n/jars/bridge.jar")
+def test_the_sources_of_a_bridge_decide_and_not_its_version() -> None:
+    check_running(f"0.0.9\n{source_hash()}\n/jars/bridge.jar")
+    with pytest.raises(EngineError, match="does not belong to the installed paimon-spark"):
+        check_running(f"{__version__}\n{source_hash()[::-1]}\n/jars/bridge.jar")
 
 
 @pytest.mark.parametrize("stated", ["0.0.9\nabcdef0123456789\n/jars/bridge.jar", "unknown\nunknown\n/jars/bridge.jar"])

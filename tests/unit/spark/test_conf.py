@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from paimon_spark.errors import OptionError
-from paimon_spark.spark.conf import canonical, check_setting, drops_retracts, session_key, session_options
+from paimon_spark.spark.conf import SessionKey, canonical, check_setting, drops_retracts, session_key, session_options
 from paimon_spark.spec.identifier import Identifier
 
 TABLE = Identifier("db", "t")
@@ -93,11 +93,18 @@ def test_settings_that_are_refused(key: str, value: str, says: str) -> None:
     assert says in str(e.value)
 
 
-def test_settings_that_are_accepted() -> None:
-    check_setting("spark.paimon.python", "/bin/python")
-    check_setting("spark.sql.shuffle.partitions", "x")
-    check_setting("paimon.mycatalog.default.T.scan.timestamp-millis", "1697018249000")
-    check_setting("paimon.*.default.T.scan.timestamp-millis", "1697018249000")
+@pytest.mark.parametrize(
+    ("key", "value", "meaning"),
+    [
+        ("spark.paimon.python", "/bin/python", None),
+        ("spark.sql.shuffle.partitions", "x", None),
+        ("paimon.c.default.T.scan.timestamp-millis", "1697018249000", ("c", "default", "T")),
+        ("paimon.*.default.T.scan.timestamp-millis", "1697018249000", ("*", "default", "T")),
+    ],
+)
+def test_settings_that_are_accepted(key: str, value: str, meaning: tuple[str, ...] | None) -> None:
+    check_setting(key, value)
+    assert session_key(key) == (None if meaning is None else SessionKey("scan.timestamp-millis", meaning))
 
 
 def test_only_a_key_of_this_table_stands_in_the_way() -> None:

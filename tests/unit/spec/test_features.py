@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.spec.features import check_creatable, check_readable, check_writable
+from paimon_spark.spec.features import Use, check_creatable, check_readable, check_writable, unsupported
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 
@@ -31,6 +31,7 @@ def _schema(
 )
 def test_supported(options: dict[str, str]) -> None:
     check_creatable(_schema(options))
+    assert unsupported(_schema(options), Use.CREATE) == []
 
 
 @pytest.mark.parametrize(
@@ -134,7 +135,8 @@ def test_changelog_files_need_a_codec_of_their_format() -> None:
 
 
 def test_an_append_table_has_no_merge_engine() -> None:
-    check_writable(_schema({"merge-engine": "aggregation", "changelog-producer": "lookup"}, keys=()))
+    options = {"merge-engine": "aggregation", "changelog-producer": "lookup"}
+    assert unsupported(_schema(options, keys=()), Use.WRITE) == []
 
 
 def test_columns() -> None:

@@ -114,6 +114,7 @@ def test_names_that_look_like_others_are_not_given(name: str) -> None:
 )
 def test_names_of_all_languages_are_given(name: str) -> None:
     check_new_name(name, "table")
+    assert Identifier.of(("db", name)) == Identifier("db", name)
 
 
 def test_the_procedures_database_cannot_be_imitated() -> None:

@@ -79,9 +79,10 @@ def test_defaults() -> None:
 
 def test_every_property_answers_for_an_empty_table() -> None:
     options = CoreOptions({})
-    for name in dir(CoreOptions):
-        if isinstance(getattr(CoreOptions, name), property):
-            getattr(options, name)
+    properties = [name for name in dir(CoreOptions) if isinstance(getattr(CoreOptions, name), property)]
+    answers = {name: getattr(options, name) for name in properties}
+    assert len(answers) > 50
+    assert answers["bucket"] == -1
 
 
 def test_stored_values() -> None:
@@ -153,25 +154,24 @@ def test_invalid_values_are_errors_with_the_allowed_ones(key: str, value: str, p
 
 
 def test_accepted() -> None:
-    validate_options(
-        {
-            "owner": "me",
-            "my.team": "x",
-            "location": "/x",
-            "provider": "paimon",
-            "fields.a,b.sequence-group": "c",
-            "file-index.bloom-filter.columns": "a",
-            "parquet.block.size": "1",
-            "parquet.any.other": "x",
-            "file.compression.zstd-level": "22",
-            "snapshot.num-retained.max": "infinite",
-            "scan.parallelism": "4",
-            "BUCKETS_OF_MINE": "1",
-            "fields.f.aggregate-function": "sum",
-            "tag.callback.org.Example.param": "x",
-        },
-        for_create=True,
-    )
+    given = {
+        "owner": "me",
+        "my.team": "x",
+        "location": "/x",
+        "provider": "paimon",
+        "fields.a,b.sequence-group": "c",
+        "file-index.bloom-filter.columns": "a",
+        "parquet.block.size": "1",
+        "parquet.any.other": "x",
+        "file.compression.zstd-level": "22",
+        "snapshot.num-retained.max": "infinite",
+        "scan.parallelism": "4",
+        "BUCKETS_OF_MINE": "1",
+        "fields.f.aggregate-function": "sum",
+        "tag.callback.org.Example.param": "x",
+    }
+    validate_options(given, for_create=True)
+    assert CoreOptions(given).snapshot_num_retained_max == (1 << 31) - 1
 
 
 def test_options_that_contradict_each_other() -> None:
