@@ -206,7 +206,7 @@ def _built() -> Path:
     if not program.exists():
         go = shutil.which("go")
         if go is None:
-            pytest.skip("Go is not installed")
+            pytest.skip(f"no Go to build versitygw, a store of S3: install Go, or put the program at {program}")
         environ = {**os.environ, "GOBIN": str(program.parent)}
         done = subprocess.run(
             [go, "install", f"{VERSITYGW}@{VERSITYGW_RELEASE}"],

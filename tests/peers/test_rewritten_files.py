@@ -20,11 +20,10 @@ ENGINES = {
 pytestmark = pytest.mark.peer
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("vectors", ["false", "true"])
+@pytest.mark.parametrize(
+    ("engine", "vectors"), [*((e, "false") for e in ENGINES), ("aggregation", "true"), ("partial-update", "true")]
+)
 def test_paimon_reads_and_goes_on_writing(tmp_path: Path, engine: str, vectors: str) -> None:
-    if engine == "first-row" and vectors == "true":
-        pytest.skip("first-row tables have no deletion vectors")
     catalog = connect(tmp_path)
     catalog.create_database("db")
     options = {"bucket": "2", "merge-engine": engine, "deletion-vectors.enabled": vectors, **ENGINES[engine]}

@@ -27,7 +27,7 @@ def _no_mounts(place: Path) -> bool:
 def test_a_full_disk_never_leaves_the_outcome_open(tmp_path: Path, kind: str) -> None:
     """Every number of free blocks, and of free inodes, from none to what the statement needs."""
     if _no_mounts(tmp_path):
-        pytest.skip("this user may not mount a file system of its own")
+        pytest.skip("this user may not mount a file system: run as root, or allow user namespaces (unshare --user)")
     done = _on_small_disk(tmp_path, sys.executable, "-m", "tests.property.full_disk", str(tmp_path), kind)
     assert done.returncode == 0, done.stderr[-2000:]
     found = [json.loads(line) for line in done.stdout.splitlines()]

@@ -74,7 +74,7 @@ def test_a_statement_after_many_comments_is_parsed_at_once(table: SparkSession) 
 
 def test_procedures_are_listed(table: SparkSession) -> None:
     if table.version < "4.1":
-        pytest.skip("SHOW PROCEDURES came with Spark 4.1")
+        pytest.skip("SHOW PROCEDURES came with Spark 4.1: make test-spark SPARK=4.1")
     for statement in ("SHOW PROCEDURES IN paimon.sys", "SHOW PROCEDURES"):
         names = {r.procedure_name for r in table.sql(statement).collect()}
         assert {"compact", "create_tag", "rollback_to"} <= names

@@ -20,7 +20,9 @@ from paimon_spark.spec.stats import ColumnStats, StatsMode
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
 
 FORMATS = [
-    pytest.param("parquet", marks=pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")),
+    pytest.param(
+        "parquet", marks=pytest.mark.skipif(ARROW_RELEASE < 23, reason="pyarrow writes TIME to Parquet from 23 on")
+    ),
     "orc",
     "avro",
 ]

@@ -115,7 +115,7 @@ def test_an_arrow_that_cannot_write_times_is_refused() -> None:
     assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table(), old).metadata.num_rows == 0
 
 
-@pytest.mark.skipif(ARROW_RELEASE < 23, reason="cannot write TIME to Parquet")
+@pytest.mark.skipif(ARROW_RELEASE < 23, reason="pyarrow writes TIME to Parquet from 23 on")
 def test_what_java_expects_of_the_file() -> None:
     fields = fields_of(
         d9="DECIMAL(9, 2)", d18="DECIMAL(18, 2)", d20="DECIMAL(20, 2)", t0="TIMESTAMP(0)", b="BINARY(4)", tm="TIME(0)"

@@ -33,6 +33,9 @@ _SETTINGS = {
 _INTEGERS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64, "date": 16}
 _NANOS = {"timestamp(3)": 1_000_000, "timestamp(6)": 1000, "timestamp(9)": 1, "timestamp_ltz(6)": 1000}
 CASES = [(n, k) for n, t in TYPES.items() for k in IndexKind if supports(k, t)]
+INEXACT = ("char", "timestamp(9)")
+"""Types without exact answers: only some writers store trailing blanks of CHAR, and an index has microseconds."""
+EXACT_CASES = [(n, k) for n, k in CASES if k is not IndexKind.BLOOM_FILTER and n not in INEXACT]
 
 
 def values_of(name: str, *, literal: bool) -> st.SearchStrategy[Any]:
@@ -97,12 +100,10 @@ def test_no_matching_row_is_lost(name: str, kind: IndexKind, data: st.DataObject
     assert found is None or wanted <= set(found)
 
 
-@pytest.mark.parametrize(("name", "kind"), [c for c in CASES if c[1] is not IndexKind.BLOOM_FILTER and c[0] != "char"])
+@pytest.mark.parametrize(("name", "kind"), EXACT_CASES)
 @given(data=st.data())
 @settings(max_examples=20, deadline=None)
 def test_exact_kinds_select_exactly_the_rows_of_a_value(name: str, kind: IndexKind, data: st.DataObject) -> None:
-    if name == "timestamp(9)":
-        pytest.skip("the index has microseconds")
     values = data.draw(st.lists(st.none() | values_of(name, literal=False), min_size=1, max_size=150))
     if not any(v is not None for v in values) or -(1 << 63) in values:
         return
