@@ -21,7 +21,6 @@ from paimon_spark.engine.migrate import (
     migrated_schema,
     plan_migrate,
 )
-from paimon_spark.engine.spark_jobs import SparkJobs
 from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
@@ -238,7 +237,6 @@ class MigrateFile:
 class _Database:
     """The tables to migrate, and those that cannot be, with the reason."""
 
-    jobs: SparkJobs
     tables: tuple[_Migration, ...]
     failures: tuple[tuple[str, str], ...]
 
@@ -280,7 +278,7 @@ class MigrateDatabase:
                 failures.append((f"{database}.{table}", str(e)))
         warnings = (Action(WARN, name, 0, error) for name, error in failures)
         actions = (*warnings, *(a for work in found for a in work.plan.actions))
-        return Plan(actions, _Database(jobs, tuple(found), tuple(failures)))
+        return Plan(actions, _Database(tuple(found), tuple(failures)))
 
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
         """Migrate one table after the other."""

@@ -87,13 +87,11 @@ class Request:
     """One request as passed to the handlers.
 
     Args:
-        method: the name of the method.
         envelope: the request without its JVM objects.
         attached: the JVM's list of the session and of other objects. Each access is a round trip, so it is read on
             demand only.
     """
 
-    method: str
     envelope: Envelope
     attached: Any
 

@@ -43,7 +43,7 @@ class Endpoint:
         handler = self._handlers.get(method)
         if handler is None:
             raise EngineError(f"The engine has no method '{method}'.")
-        request = Request(method, envelope, objects)
+        request = Request(envelope, objects)
         flag = self._running.setdefault(envelope.request, threading.Event())
         try:
             with cancellable(flag):

@@ -25,9 +25,8 @@ _WITHOUT = (TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.TIME)
 
 @dataclass(frozen=True, slots=True)
 class AnalyzePlan:
-    """The table, the snapshot whose rows are analyzed (None: there are none), and the columns."""
+    """The snapshot whose rows are analyzed (None: there are none), and the columns."""
 
-    table: Table
     snapshot: Snapshot | None
     columns: tuple[str, ...] = ()
 
@@ -52,7 +51,7 @@ def plan_analyze(table: Table, columns: Sequence[str] = (), *, all_columns: bool
             raise UnsupportedError(
                 f"The column '{name}' of type {_sql_name(t)} cannot be analyzed.", hint=_choices(table)
             )
-    return AnalyzePlan(table, table.snapshots.latest(), names)
+    return AnalyzePlan(table.snapshots.latest(), names)
 
 
 def _has_statistics(t: DataType) -> bool:

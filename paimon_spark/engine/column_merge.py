@@ -53,7 +53,7 @@ def plan_column_merge(
             f"Table {table.name} is empty, so no row of it can match.", hint="Add rows with INSERT INTO first."
         )
     prepared = merger.prepare_column_merge(table, name, request, updates)
-    return MergePlan(table, request, prepared, snapshot.id, tuple(_actions(table, request, updates)))
+    return MergePlan(table, prepared, snapshot.id, tuple(_actions(table, request, updates)))
 
 
 def _actions(table: Table, request: MergeRequest, updates: str) -> Iterator[Action]:

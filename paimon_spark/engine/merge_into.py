@@ -105,7 +105,6 @@ class MergePlan:
     """A prepared merge and the snapshot that it starts from."""
 
     table: Table
-    request: MergeRequest
     prepared: PreparedMerge
     snapshot_before: int | None
     actions: tuple[Action, ...]
@@ -136,7 +135,7 @@ def plan_merge(table: Table, name: Identifier, request: MergeRequest, merger: Me
     check_writable(table.effective_schema)
     snapshot = table.snapshots.latest()
     prepared = merger.prepare_merge(table, name, request)
-    return MergePlan(table, request, prepared, snapshot.id if snapshot else None, tuple(_actions(table, request)))
+    return MergePlan(table, prepared, snapshot.id if snapshot else None, tuple(_actions(table, request)))
 
 
 def check_target(table: Table) -> None:

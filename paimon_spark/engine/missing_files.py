@@ -33,7 +33,6 @@ class MissingFilesPlan:
     files: tuple[str, ...] = ()
     identities: frozenset[FileIdentity] = frozenset()
     bytes: int = 0
-    rows: int = 0
     actions: tuple[Action, ...] = ()
 
 
@@ -62,7 +61,6 @@ def plan_missing_files(table: Table, parallelism: int | None = None) -> MissingF
         tuple(path for path, _ in missing),
         frozenset(e.identity for _, e in missing),
         sum(e.file.file_size for _, e in missing),
-        sum(e.file.row_count for _, e in missing),
         actions,
     )
 

@@ -47,11 +47,10 @@ class StatsCollector:
 
 
 class _Column:
-    __slots__ = ("_bounds", "_collect", "_has_nan", "_maxima", "_minima", "_mode", "_nulls", "_type")
+    __slots__ = ("_bounds", "_collect", "_has_nan", "_maxima", "_minima", "_mode", "_nulls")
 
     def __init__(self, t: DataType, mode: StatsMode | None) -> None:
         ordered = isinstance(t, AtomicType) and t.root not in _WITHOUT_ORDER
-        self._type = t
         self._mode = mode
         self._collect = mode is not None and mode.collects and ordered
         self._bounds = mode is not None and mode.bounds and ordered

@@ -35,7 +35,6 @@ class CallStatement:
     positional: tuple[Literal, ...]
     named: tuple[tuple[str, Literal], ...]
     explain: bool
-    text: str
 
 
 class CallNode(exp.Expression):
@@ -77,7 +76,7 @@ class _CallParser(SparkParser):
         if self._curr:
             raise self._error("expected the end of the statement")
         catalog, namespace = self._qualifier(path)
-        statement = CallStatement(catalog, namespace, path[-1], tuple(positional), tuple(named), explain, self.sql)
+        statement = CallStatement(catalog, namespace, path[-1], tuple(positional), tuple(named), explain)
         return CallNode(statement=statement)
 
     def _qualifier(self, path: list[str]) -> tuple[str | None, str | None]:

@@ -156,7 +156,7 @@ def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
 def _plan(request: Request) -> PlannedScan:
     args = request.args
     table = _table(request)
-    system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan(""))
+    system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan())
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
     columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
     plans = plan_reads(

@@ -32,7 +32,7 @@ Json = dict[str, Any]
 _CHANGES = "audit_log"
 _STREAMED = (_CHANGES, "binlog")
 """The system tables that can be read as streams of changes."""
-_PLAIN = SystemScan("")
+_PLAIN = SystemScan()
 
 
 def stream_begin(request: Request) -> Json:

@@ -61,16 +61,14 @@ class DeletionPlan:
     """Files to delete, and files that are kept only by a tag, a branch or a changelog.
 
     `references` are the snapshot, tag and changelog files themselves. They are deleted first, so that no reference ever
-    points to missing files, and are not checked against the protecting references. `removed_refs` are the
-    protecting references that these files represent; they no longer protect anything. `future` are references that the
-    operation will create.
+    points to missing files, and are not checked against the protecting references. `future` are
+    references that the operation will create.
     """
 
     data: tuple[Action, ...] = ()
     metadata: tuple[Action, ...] = ()
     references: tuple[Action, ...] = ()
     kept: tuple[Action, ...] = ()
-    removed_refs: frozenset[RefKey] = frozenset()
     future: tuple[ProtectingRef, ...] = ()
     known: ReadManifests | None = field(default=None, compare=False, repr=False)
 
@@ -135,7 +133,6 @@ class SafeDeleter:
             metadata=tuple(a for a in metadata if a.action == DELETE),
             references=tuple(self.measure(references) if look else references),
             kept=tuple(a for a in (*data, *metadata) if a.action == KEEP),
-            removed_refs=removed_refs,
             future=future,
             known=known,
         )

@@ -52,7 +52,6 @@ class SystemScan:
     two rows of an update are one. `tracking`: the tracking columns are appended; only for tables with row tracking.
     """
 
-    name: str
     top_level_only: bool = False
     keep_kinds: bool = False
     pairs: bool = False
@@ -60,10 +59,10 @@ class SystemScan:
 
 
 SYSTEM_SCANS: Mapping[str, SystemScan] = {
-    "ro": SystemScan("ro", top_level_only=True),
-    "audit_log": SystemScan("audit_log", keep_kinds=True),
-    "binlog": SystemScan("binlog", keep_kinds=True, pairs=True),
-    "row_tracking": SystemScan("row_tracking", tracking=True),
+    "ro": SystemScan(top_level_only=True),
+    "audit_log": SystemScan(keep_kinds=True),
+    "binlog": SystemScan(keep_kinds=True, pairs=True),
+    "row_tracking": SystemScan(tracking=True),
 }
 _UNSUPPORTED = ("compact_buckets", "file_monitor", "file_indexes")
 

@@ -144,16 +144,14 @@ class CompactionResult:
 
     snapshot_before: int | None
     groups: tuple[GroupResult, ...] = ()
-    duration_millis: int = 0
     snapshot_ids: tuple[int, ...] = field(default=())
 
     @classmethod
-    def of(cls, plan: CompactionPlan, groups: Sequence[GroupResult], started: float) -> CompactionResult:
-        """Return the result of a plan and its groups; `started` is the start time on the monotonic clock."""
+    def of(cls, plan: CompactionPlan, groups: Sequence[GroupResult]) -> CompactionResult:
+        """Return the result of a plan and its groups."""
         return cls(
             snapshot_before=plan.snapshot_id,
             groups=tuple(groups),
-            duration_millis=int((time.monotonic() - started) * 1000),
             snapshot_ids=tuple(i for g in groups for i in g.snapshot_ids),
         )
 
@@ -388,7 +386,6 @@ def execute_compaction(
     Raises:
         ConflictError: another commit replaced files of a group in the last attempt; groups committed before are kept.
     """
-    started = time.monotonic()
     done: list[GroupResult] = []
     left = deque((group, attempts - 1) for group in plan.groups)
     finished, total, number = 0, len(plan.tasks), 0
@@ -410,7 +407,7 @@ def execute_compaction(
             total += len(again.tasks) - len(group.tasks)
         else:
             finished += len(group.tasks)
-    return CompactionResult.of(plan, done, started)
+    return CompactionResult.of(plan, done)
 
 
 def execute_again(plan: CompactionPlan, group: CompactGroup, runner: TaskRunner) -> CompactionResult:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -115,10 +114,9 @@ def _one(given: TablePlan, runner: TaskRunner, progress: Progress) -> TableResul
     try:
         if work.plan is None:
             return TableResult(work.name, error=work.error)
-        started = time.monotonic()
         done = execute_compaction(work.plan, runner, progress, attempts=ATTEMPTS)
         if work.prepared:
-            done = CompactionResult.of(work.plan, [*work.prepared, *done.groups], started)
+            done = CompactionResult.of(work.plan, [*work.prepared, *done.groups])
         return TableResult(work.name, done)
     except StatementCancelledError:
         raise
@@ -148,7 +146,6 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
     Raises:
         StatementCancelledError: the statement was cancelled; committed groups are kept.
     """
-    started = time.monotonic()
     current = [p.ready() for p in plans]
     groups = [
         _Group(n, found.plan, g, found.plan.table.with_write_token(), len(g.tasks))
@@ -163,7 +160,7 @@ def compact_combined(plans: Sequence[TablePlan], runner: TaskRunner, progress: P
                 _repeat(group, runner)
     finally:
         _clean_up(groups)
-    return [_result(found, [g for g in groups if g.owner == n], failure, started) for n, found in enumerate(current)]
+    return [_result(found, [g for g in groups if g.owner == n], failure) for n, found in enumerate(current)]
 
 
 def _run(groups: Sequence[_Group], runner: TaskRunner, progress: Progress) -> str | None:
@@ -223,12 +220,12 @@ def _clean_up(groups: Sequence[_Group]) -> None:
             clean_up_abandoned(group.table)
 
 
-def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None, started: float) -> TableResult:
+def _result(work: TablePlan, groups: Sequence[_Group], failure: str | None) -> TableResult:
     if work.plan is None:
         return TableResult(work.name, error=work.error)
     done = [*work.prepared, *(g.result for g in groups if g.result is not None)]
     errors = [g.error or failure or "Its tasks did not end." for g in groups if g.result is None]
-    return TableResult(work.name, CompactionResult.of(work.plan, done, started), errors[0] if errors else None)
+    return TableResult(work.name, CompactionResult.of(work.plan, done), errors[0] if errors else None)
 
 
 def _words(error: Exception) -> str:

@@ -33,7 +33,6 @@ class DropPartitionsPlan:
         actions: one action a partition, and a warning for each filter that matches none.
         files: number of data files of the partitions.
         bytes: size of the files.
-        rows: number of rows in the files.
     """
 
     table: Table
@@ -42,7 +41,6 @@ class DropPartitionsPlan:
     actions: tuple[Action, ...] = ()
     files: int = 0
     bytes: int = 0
-    rows: int = 0
 
 
 @translate_io_errors()
@@ -76,7 +74,6 @@ def plan_drop_partitions(table: Table, asked: Sequence[tuple[str, Predicate]]) -
         tuple(actions),
         len(going),
         sum(e.file.file_size for e in going),
-        sum(e.file.row_count for e in going),
     )
 
 

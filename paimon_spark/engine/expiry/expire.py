@@ -37,7 +37,6 @@ class ExpirePlan:
 
     begin: int = 0
     end: int = 0
-    count: int = 0
     files: DeletionPlan = field(default_factory=DeletionPlan)
     writes: tuple[Action, ...] = ()
     snapshots: tuple[Snapshot, ...] = field(default=(), compare=False, repr=False)
@@ -173,7 +172,7 @@ def _plan_range(
         references=[_snapshot_action(table, s) for s in expiring],
         look=look,
     )
-    return ExpirePlan(expiring[0].id, end, len(expiring), files, _writes(table, future, end), tuple(expiring))
+    return ExpirePlan(expiring[0].id, end, files, _writes(table, future, end), tuple(expiring))
 
 
 def _snapshot_action(table: Table, snapshot: Snapshot) -> Action:

@@ -45,9 +45,8 @@ class TableOrphans:
 
 @dataclass(frozen=True, slots=True)
 class OrphanPlan:
-    """The orphans of each table, without files and directories modified at `older_than` or later."""
+    """The orphans of each table."""
 
-    older_than: int
     tables: tuple[TableOrphans, ...] = ()
 
     @property
@@ -104,7 +103,7 @@ def plan_orphans(
         raise ArgumentError(f"parallelism is {parallelism}.", hint="Give 1 or more.")
     mains = [_main(t) for t in tables]
     found = _list(mains, runner, bound, parallelism)
-    return OrphanPlan(bound, tuple(_judge(t, found[n]) for n, t in enumerate(mains)))
+    return OrphanPlan(tuple(_judge(t, found[n]) for n, t in enumerate(mains)))
 
 
 def list_files(table: Table, runner: TaskRunner, older_than: int) -> Listing:

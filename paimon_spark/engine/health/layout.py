@@ -67,8 +67,7 @@ class Layout:
         level0_files: files at level 0.
         sizes_by_level: bytes per bucket and level, see `SHOWN_LEVELS`; a matrix.
         levels: number of levels from 1 up with files.
-        level_sizes: bytes per level, for the whole snapshot.
-        level_files: files per level, likewise.
+        level_files: files per level, for the whole snapshot.
         size_classes: number of files per size class, see `SIZE_CLASSES`.
         deleted: rows marked by deletion vectors; -1 if a vector does not say how many.
         small_limit: size in bytes below which a file is small.
@@ -84,7 +83,6 @@ class Layout:
     level0_files: Counts
     sizes_by_level: Counts
     levels: Counts
-    level_sizes: Counts
     level_files: Counts
     size_classes: Counts
     deleted: Counts
@@ -117,7 +115,6 @@ class _Collector:
         self.total_buckets: list[int] = []
         self.sums = _Sums((*_COLUMNS, *_OF_LEVELS))
         self.level_bits = np.zeros(_FIRST, np.int64)
-        self.level_sizes = np.zeros(_LEVELS, np.int64)
         self.level_files = np.zeros(_LEVELS, np.int64)
         self.size_classes = np.zeros(SIZE_CLASSES, np.int64)
 
@@ -137,7 +134,6 @@ class _Collector:
             there = level == shown if shown < SHOWN_LEVELS - 1 else level >= shown
             if there.any():
                 self.sums.add(_OF_LEVELS[shown], at[there], size[there])
-        self.level_sizes += np.bincount(level, size, minlength=_LEVELS).astype(np.int64)
         self.level_files += np.bincount(level, minlength=_LEVELS)
         classes = np.minimum(np.frexp(size.astype(np.float64))[1], SIZE_CLASSES - 1)
         self.size_classes += np.bincount(classes, minlength=SIZE_CLASSES)
@@ -192,7 +188,6 @@ def layout_of(table: Table, snapshot: Snapshot | None, metas: Sequence[ManifestF
         buckets=tuple(collector.known),
         total_buckets=np.array(collector.total_buckets, np.int64),
         levels=np.array([int(b).bit_count() for b in bits.tolist()], np.int64),
-        level_sizes=collector.level_sizes,
         level_files=collector.level_files,
         size_classes=collector.size_classes,
         deleted=_deleted(store, snapshot, collector.known),

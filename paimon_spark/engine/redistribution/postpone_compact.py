@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -131,11 +130,10 @@ def execute_postponed(
         ConflictError: another commit distributed one of the files, or wrote rows to the buckets; this operation has
             changed nothing.
     """
-    started = time.monotonic()
     groups = distribute_postponed(plan, replay)
     compaction = plan_compaction(plan.table, strategy=plan.strategy, partitions=plan.partitions)
     done = execute_compaction(compaction, runner, progress)
-    result = CompactionResult.of(compaction, [*groups, *done.groups], started)
+    result = CompactionResult.of(compaction, [*groups, *done.groups])
     return replace(result, snapshot_before=plan.write.snapshot_id)
 
 

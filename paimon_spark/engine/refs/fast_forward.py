@@ -48,7 +48,6 @@ class Change:
 class FastForwardPlan:
     """Changes of the main branch in the order of execution, and the latest snapshot before and after."""
 
-    branch: str
     latest_id: int
     previous_id: int | None
     loads: tuple[Change, ...] = ()
@@ -117,7 +116,6 @@ def plan_fast_forward(table: Table, name: str) -> FastForwardPlan:
     ManifestStore(branch).data_manifests(latest)
     schemas = _schema_changes(main, branch, first.id, first.schema_id)
     return FastForwardPlan(
-        name,
         latest.id,
         main.snapshots.latest_id(),
         loads=_load_changes(main, branch),

@@ -165,7 +165,7 @@ class OrcReader:
             if not present:
                 return conform_batch(empty_columns(self.row_group_rows[index]), fields)
             if any(has_timestamps(f.type) for f in present):
-                self._times = self._times or TimestampFile(self._source, self._path)
+                self._times = self._times or TimestampFile(self._source)
                 batch = self._times.read_stripe(index, present)
             else:
                 batch = self._file.read_stripe(index, columns=[f.name for f in present])

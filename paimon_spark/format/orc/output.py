@@ -235,7 +235,7 @@ def _correct(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, chan
 
     The corrected columns are added to `changed`.
     """
-    file = TimestampFile(source, "")
+    file = TimestampFile(source)
     footer = file.tail.stripe_footer(source, stripe)
     made: dict[tuple[int, int], bytes] = {}
     for column, (seconds, nanos) in file.stored(index, footer).items():

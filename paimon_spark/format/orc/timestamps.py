@@ -66,9 +66,8 @@ class TimestampFile:
         UnsupportedError: the compression is not supported.
     """
 
-    def __init__(self, source: pa.NativeFile, path: str) -> None:
+    def __init__(self, source: pa.NativeFile) -> None:
         self._source = source
-        self._path = path
         self.tail = Tail.read(source)
         self._holding = _holding(self.tail)
         footer = [(n, _timeless(v) if n == FOOTER_TYPES and isinstance(v, bytes) else v) for n, v in self.tail.footer]

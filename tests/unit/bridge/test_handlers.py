@@ -47,7 +47,7 @@ def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:
         }
         info = CatalogInfo(name="paimon", options={"warehouse": str(house.path)})
         envelope = Envelope(version=VERSION, session="s", conf=ZONE, catalog=info, args=args)
-        return merge_schema(Request("merge_schema", envelope, None))["merged"]
+        return merge_schema(Request(envelope, None))["merged"]
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(merged, [n // 8 for n in range(40)]))

@@ -187,7 +187,7 @@ def test_fractions_before_1970_are_stored_as_readers_expect() -> None:
     assert writer.close().size == store.status(PATH).size
     assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table.cast(to_arrow_schema(fields)))
     source = store.open_input(PATH)
-    file = TimestampFile(source, PATH)
+    file = TimestampFile(source)
     ((seconds, nanos),) = file.stored(0, file.tail.stripe_footer(source, file.tail.stripes[0])).values()
     below = [i for i, n in enumerate(nanos.tolist()) if n < 0]
     assert below == [2]  # the last second before 1970 has no other spelling
