@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.avro.avro_format import AvroFormat
-from paimon_spark.format.base import DEFAULT_BATCH_ROWS, DataFormat, FileReader
+from paimon_spark.format.base import DataFormat, FileReader
 from paimon_spark.format.orc.orc_format import OrcFormat
 from paimon_spark.format.parquet import ParquetFormat
 from paimon_spark.fs.base import FileIO
@@ -45,23 +44,6 @@ def for_file(file_name: str) -> DataFormat:
 def open_reader(file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None) -> FileReader:
     """Open a data file in the format of its suffix; see `DataFormat.open_reader`."""
     return for_file(path).open_reader(file_io, path, fields, file_size)
-
-
-def read_batches(
-    file_io: FileIO,
-    path: str,
-    fields: Sequence[DataField],
-    predicate: pc.Expression | None = None,
-    batch_rows: int = DEFAULT_BATCH_ROWS,
-    file_size: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a data file, skipping row groups whose statistics rule out `predicate`.
-
-    Rows for which the predicate is false may remain. If row groups are skipped, row positions cannot be derived.
-    """
-    with open_reader(file_io, path, fields, file_size) as reader:
-        groups = None if predicate is None else reader.select_row_groups(predicate)
-        yield from reader.batches(batch_rows, groups)
 
 
 def bytes_to_read(

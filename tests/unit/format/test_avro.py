@@ -13,9 +13,10 @@ import pytest
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro.schema import avro_schema
-from paimon_spark.format.registry import for_name, read_batches
+from paimon_spark.format.registry import for_name
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import DataField, MapType, parse_atomic
+from tests.data_files import read_batches
 
 PATH = "/t/data-1.avro"
 

@@ -18,6 +18,7 @@ from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.compressions import COMPRESSIONS
 from paimon_spark.spec.stats import ColumnStats, StatsMode
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, parse_atomic
+from tests.data_files import read_batches
 
 FORMATS = [
     pytest.param(
@@ -112,7 +113,7 @@ def write(io: InMemoryFileIO, path: str, fields: Sequence[DataField], data: pa.T
 
 
 def read(io: InMemoryFileIO, path: str, fields: Sequence[DataField], batch_rows: int = 2) -> pa.Table:
-    batches = list(registry.read_batches(io, path, fields, batch_rows=batch_rows))
+    batches = list(read_batches(io, path, fields, batch_rows=batch_rows))
     return pa.Table.from_batches(batches, to_arrow_schema(fields))
 
 
@@ -146,7 +147,7 @@ def test_projection_absent_columns_and_no_columns(io: InMemoryFileIO, name: str)
     assert back.schema.names == ["s", "absent", "k"]
     assert back["absent"].null_count == 9
     assert read(io, path, wanted[1:2])["absent"].null_count == 9
-    assert sum(b.num_rows for b in registry.read_batches(io, path, [], batch_rows=4)) == 9
+    assert sum(b.num_rows for b in read_batches(io, path, [], batch_rows=4)) == 9
     with registry.open_reader(io, path, []) as reader:
         assert sum(c.num_rows for c in reader.chunks(0, 1 << 20)) == 9
 
@@ -171,7 +172,7 @@ def test_missing_truncated_and_alien_files_are_named(io: InMemoryFileIO, name: s
     for bad in (good[: size // 2], good[:-5], b"", b"no data file"):
         io.write(path, bad)
         with pytest.raises(CorruptTableError, match="data-1") as damaged:
-            list(registry.read_batches(io, path, FIELDS, file_size=size))
+            list(read_batches(io, path, FIELDS, file_size=size))
         assert damaged.value.kind is ErrorKind.CORRUPT_DATA_FILE
         assert f"its manifest records {size}" in str(damaged.value)
 
@@ -214,7 +215,7 @@ def test_every_codec_that_is_offered_is_written(name: str, codec: str) -> None:
     writer = registry.for_name(name).open_writer(store, path, fields, compression=codec)
     writer.write(rows)
     size = writer.close().size
-    assert pa.Table.from_batches(registry.read_batches(store, path, fields)).equals(rows)
+    assert pa.Table.from_batches(read_batches(store, path, fields)).equals(rows)
     plain = registry.for_name(name).open_writer(store, f"/t/plain.{name}", fields, compression="none")
     plain.write(rows)
     assert (size < plain.close().size) is (codec not in ("none", "uncompressed"))

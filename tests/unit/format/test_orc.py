@@ -19,10 +19,11 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
 from paimon_spark.format.orc.output import _pack
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
-from paimon_spark.format.registry import for_name, open_reader, read_batches
+from paimon_spark.format.registry import for_name, open_reader
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
 from tests.columns import draw_array
+from tests.data_files import read_batches
 
 PATH = "/t/data-1.orc"
 CODECS = ("zstd", "zlib", "snappy", "lz4", "uncompressed")

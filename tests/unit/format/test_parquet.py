@@ -17,9 +17,10 @@ from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.format.int96 import shown_as_bytes
 from paimon_spark.format.parquet import ParquetFormat, dictionary_columns
-from paimon_spark.format.registry import open_reader, read_batches
+from paimon_spark.format.registry import open_reader
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
+from tests.data_files import read_batches
 
 PATH = "/t/data-1.parquet"
 

@@ -13,6 +13,7 @@ from paimon_spark.format import registry
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
 from paimon_spark.fs.memory import InMemoryFileIO
 from tests.columns import ATOMIC, draw_array, draw_type, exact, fields_of
+from tests.data_files import read_batches
 
 NANOS = tuple(t for t in ATOMIC if "(9)" in t)
 FORMATS = {
@@ -47,7 +48,7 @@ def check(name: str, rng: random.Random, rows: int) -> None:
         writer.write(batch)
     written = writer.close()
     assert (written.size, written.rows) == (store.status(path).size, rows)
-    back = pa.Table.from_batches(registry.read_batches(store, path, fields), to_arrow_schema(fields))
+    back = pa.Table.from_batches(read_batches(store, path, fields), to_arrow_schema(fields))
     for f in fields:
         got, wanted = (exact(t[f.name].combine_chunks(), f.type) for t in (back, table))
         assert got == wanted, f.type

@@ -13,10 +13,10 @@ import pytest
 from pyarrow import orc
 
 from paimon_spark.format.arrow_types import VARIANT
-from paimon_spark.format.registry import read_batches
 from paimon_spark.format.stored_types import is_read_as, stored_file, stored_text
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, RowType, parse_atomic
+from tests.data_files import read_batches
 
 WALL, INSTANT = datetime(1905, 1, 1, 2, 3, 4, 123456), datetime(1905, 1, 1, 2, 3, 4, 123456, UTC)
 ROUND = datetime(2024, 5, 14, 10, 0, tzinfo=UTC)
