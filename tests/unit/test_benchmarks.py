@@ -194,8 +194,10 @@ def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_short_stream_tells_what_its_batches_took(tmp_path: Path) -> None:
-    options = ["--batches", "4", "--every", "2", "--rows", "50", "--out", str(tmp_path)]
+@pytest.mark.parametrize(("rows", "by_workers"), [(50, False), (20_000, True)])
+def test_a_short_stream_tells_what_its_batches_took(rows: int, by_workers: bool, tmp_path: Path) -> None:
+    """Small batches are written by the engine, and start no worker."""
+    options = ["--batches", "4", "--every", "2", "--rows", str(rows), "--out", str(tmp_path)]
     command = [sys.executable, "-m", "benchmarks.long_stream", *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -203,5 +205,7 @@ def test_a_short_stream_tells_what_its_batches_took(tmp_path: Path) -> None:
     assert first["batches"] >= 2
     assert last["batches"] >= 4
     assert last["cpu"] > 0
-    assert all(last["resident"][role] > 0 for role in ("jvm", "engine"))  # batches this small start no worker
+    assert all(m["resident"][role] > 0 for m in (first, last) for role in ("jvm", "engine", "program"))
+    assert 0 < last["heap"] < last["resident"]["jvm"]
+    assert [(m["workers"] > 0, m["resident"]["workers"] > 0) for m in (first, last)] == [(by_workers, by_workers)] * 2
     assert last["files"]["data"] >= last["files"]["snapshot"] - 2 > 0
