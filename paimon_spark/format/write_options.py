@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, compression_of
-from paimon_spark.spec.options import parse_memory
+from paimon_spark.spec.units import parse_memory
 
 DEFAULT_LEVEL = 1
 

@@ -14,9 +14,7 @@ from paimon_spark.spec.bucket_functions import BucketFunction
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.option_values import OptionValues
 from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
-
-__all__ = ["CoreOptions", "parse_duration_ms", "parse_memory"]
+from paimon_spark.spec.units import MAX_LONG
 
 _TARGET_PRIMARY_KEY = 128 << 20
 _TARGET_APPEND = 256 << 20

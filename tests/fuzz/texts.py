@@ -15,13 +15,13 @@ from paimon_spark.spec.identifier import Identifier, check_name, check_new_name
 from paimon_spark.spec.literals import parse_value, value_text
 from paimon_spark.spec.option_catalogue import known_options
 from paimon_spark.spec.option_checks import validate_options
-from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import TablePaths, escape, partition_path
 from paimon_spark.spec.quoted_text import quoted_name, string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import ColumnStats
 from paimon_spark.spec.types import DataField, TypeRoot, parse_atomic
-from paimon_spark.spec.units import format_memory
+from paimon_spark.spec.units import format_memory, parse_duration_ms, parse_memory
 from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.sqlparse.claims import is_paimon_statement
 from paimon_spark.sqlparse.options_text import parse_options

@@ -8,9 +8,9 @@ from paimon_spark.errors import OptionError
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.option_catalogue import check_value, field_of, find_option, known_options
 from paimon_spark.spec.option_checks import validate_options
-from paimon_spark.spec.options import CoreOptions, parse_duration_ms, parse_memory
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.stats import StatsMode
-from paimon_spark.spec.units import format_memory
+from paimon_spark.spec.units import format_memory, parse_duration_ms, parse_memory
 
 
 @pytest.mark.parametrize(
