@@ -170,12 +170,15 @@ class AvroReader:
 
     def _records(self, blocks: Sequence[tuple[int, bytes]], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some blocks, decoded one by one."""
-        schema = to_arrow_schema(self._fields)
         stream = self._file.stream(_hide(self._file.schema), blocks)
         rows = iter(cast("Iterable[dict[str, Any]]", fastavro.reader(stream)))
-        while chunk := list(islice(rows, batch_rows)):
-            arrays = [column([r.get(f.name) for r in chunk], f.type) for f in self._fields]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        while (batch := self._batch(islice(rows, batch_rows))).num_rows:
+            yield batch
+
+    def _batch(self, rows: Iterable[dict[str, Any]]) -> pa.RecordBatch:
+        records = list(rows)
+        arrays = [column([r.get(f.name) for r in records], f.type) for f in self._fields]
+        return pa.RecordBatch.from_arrays(arrays, schema=to_arrow_schema(self._fields))
 
 
 class AvroWriter:
