@@ -126,7 +126,14 @@ def _create_catalog(request: Request, statement: flink.CreateCatalog) -> Json:
             hint="Set 'type' = 'paimon', or 'type' = 'paimon-generic' for the catalog spark_catalog.",
         )
     catalog_of(CatalogInfo(name, options))
-    return {"set": {f"{_CATALOG}{name}": _CLASS, **{f"{_CATALOG}{name}.{k}": v for k, v in options.items()}}}
+    created = {f"{_CATALOG}{name}": _CLASS, **{f"{_CATALOG}{name}.{k}": v for k, v in options.items()}}
+    return {"set": created, **_comment_warning(statement)}
+
+
+def _comment_warning(statement: flink.CreateCatalog) -> Json:
+    if statement.comment is None:
+        return {}
+    return {"warn": f"The comment of the catalog '{statement.name}' is not kept: catalogs of Spark have none."}
 
 
 def _catalog_exists(name: str) -> UsageError:
@@ -157,7 +164,8 @@ def _create_generic(request: Request, statement: flink.CreateCatalog, options: M
             kind=ErrorKind.INVALID_ARGUMENT,
         )
     catalog_of(CatalogInfo(_SESSION_CATALOG, {"warehouse": "/", **options}))
-    return {"set": {key: _GENERIC_CLASS, **{f"{key}.{k}": v for k, v in options.items()}}, "forget": _SESSION_CATALOG}
+    created = {key: _GENERIC_CLASS, **{f"{key}.{k}": v for k, v in options.items()}}
+    return {"set": created, "forget": _SESSION_CATALOG, **_comment_warning(statement)}
 
 
 def _catalogs(request: Request) -> list[str]:

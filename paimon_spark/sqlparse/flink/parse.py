@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from paimon_spark.errors import SqlSyntaxError, UnsupportedError
+from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink.alter import alter_table
 from paimon_spark.sqlparse.flink.create import create_table
@@ -42,10 +42,9 @@ def parse_statement(text: str) -> Statement | None:
 def _create_catalog(cursor: Cursor) -> Statement:
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier("the name of a catalog")
-    if cursor.peek() == "COMMENT":
-        raise UnsupportedError(f"The catalog '{name}' cannot have a COMMENT.", hint="Leave it out.")
+    comment = cursor.string("a comment") if cursor.accept("COMMENT") else None
     cursor.expect("WITH")
-    return CreateCatalog(name, cursor.options(), if_not_exists)
+    return CreateCatalog(name, cursor.options(), if_not_exists, comment)
 
 
 def _drop_catalog(cursor: Cursor) -> Statement:

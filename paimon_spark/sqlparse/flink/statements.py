@@ -13,11 +13,12 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CreateCatalog:
-    """CREATE CATALOG name WITH (options)."""
+    """CREATE CATALOG name COMMENT comment WITH (options)."""
 
     name: str
     options: Mapping[str, str]
     if_not_exists: bool = False
+    comment: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

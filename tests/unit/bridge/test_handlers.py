@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paimon_spark.bridge.handlers import registry
+from paimon_spark.bridge.handlers.flink import run_statement
 from paimon_spark.bridge.handlers.write import merge_schema
 from paimon_spark.bridge.protocol import VERSION, CatalogInfo, Envelope, Request
 from paimon_spark.spec.identifier import Identifier
@@ -53,3 +54,16 @@ def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:
         list(pool.map(merged, [n // 8 for n in range(40)]))
     names = house.catalog.load_table(Identifier("db", "t")).schema.field_names
     assert names[-5:] == tuple(f"c{n}" for n in range(5))
+
+
+def test_the_comment_of_a_catalog_is_not_kept_and_a_warning_says_so(tmp_path: Path) -> None:
+    def answer(comment: str) -> Any:
+        text = f"CREATE CATALOG c {comment} WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}')"
+        args = {"text": text, "catalogs": ["paimon"], "current_catalog": "paimon", "session_catalog": None}
+        info = CatalogInfo(name="paimon", options={"warehouse": str(tmp_path)})
+        return run_statement(Request(Envelope(version=VERSION, session="s", conf=ZONE, catalog=info, args=args), None))
+
+    created = {"spark.sql.catalog.c": "paimon.spark.Catalog", "spark.sql.catalog.c.warehouse": str(tmp_path)}
+    assert answer("") == {"set": created}
+    warning = "The comment of the catalog 'c' is not kept: catalogs of Spark have none."
+    assert answer("COMMENT 'of the ''day'' '") == {"set": created, "warn": warning}
