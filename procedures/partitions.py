@@ -17,6 +17,7 @@ from paimon_spark.engine.expiry.partition_expiry import (
     execute_partition_expiry,
     plan_partition_expiry,
 )
+from paimon_spark.engine.health.findings import counted
 from paimon_spark.engine.partition_done import MarkDonePlan, execute_mark_done, plan_mark_done
 from paimon_spark.sqlparse.partitions import each_partition
 
@@ -79,7 +80,7 @@ class ExpirePartitions:
     """Drop the partitions that are older than the expiration time, in OVERWRITE snapshots.
 
     Earlier snapshots still have the partitions; their files are deleted when these snapshots expire. Partitions whose
-    values are null or cannot be parsed as a time do not expire by `values-time`. A table with
+    values are null or cannot be parsed as a time do not expire by `values-time`; the status counts them. A table with
     `partition.expiration-time` also expires partitions after commits.
 
     A [chain table](../chain-tables.md) drops partitions of its snapshot branch with the deltas up to the next one, and
@@ -102,13 +103,20 @@ class ExpirePartitions:
         dropped = [(text.replace("/", ", "),) for text in work.plan.texts] if ids else []
         return Report(
             result_rows=dropped or [(_NONE,)],
-            status=DONE if dropped else NOTHING_TO_DO,
+            status=(DONE if dropped else NOTHING_TO_DO) + _timeless(work.plan.unparsed),
             snapshot_before=work.latest_id,
             snapshot_after=ids[-1] if ids else work.latest_id,
             files_in=work.plan.files if ids else 0,
             bytes_in=sum(a.bytes for a in plan.actions) if ids else 0,
             changed_tables=(table.name,) if ids else (),
         )
+
+
+def _timeless(partitions: int) -> str:
+    """Return what the status says about partitions without a time, which do not expire."""
+    if not partitions:
+        return ""
+    return f": {counted(partitions, 'partition')} without a time in the values, not expired"
 
 
 @dataclass(frozen=True, slots=True)

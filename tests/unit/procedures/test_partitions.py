@@ -31,6 +31,16 @@ def test_old_partitions_are_dropped(lake: Lake) -> None:
     assert (row["expired_partitions"], row["status"]) == ("No expired partitions.", "nothing to do")
 
 
+def test_partitions_without_a_time_are_counted(lake: Lake) -> None:
+    lake.insert((4, "old", "01-01"))
+    lake.insert((5, "2020", None))
+    pattern = "expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$y-$d'"
+    rows = lake.call(f"expire_partitions(table => 't', {pattern})")
+    assert {r["status"] for r in rows} == {"done: 2 partitions without a time in the values, not expired"}
+    row = lake.one(f"expire_partitions(table => 't', {pattern})")
+    assert row["status"] == "nothing to do: 2 partitions without a time in the values, not expired"
+
+
 def test_the_last_change_counts_by_update_time(lake: Lake) -> None:
     rows = lake.call("expire_partitions('t', '1 d', '', '', 'update-time')")
     assert len(rows) == 3
