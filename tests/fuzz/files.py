@@ -13,13 +13,16 @@ from typing import Any
 
 import fastavro
 import numpy as np
+import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.scan.splits import Split, VectorRef, splits_from_json, splits_to_json
 from paimon_spark.errors import PaimonError
 from paimon_spark.format import deletion_vectors, hash_index
-from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.avro.container import MALFORMED, AvroContainer
+from paimon_spark.format.avro.decoder import decode_blocks
 from paimon_spark.format.manifest import codec as m
 from paimon_spark.format.manifest.entry_decoder import has_known_layout
 from paimon_spark.format.registry import for_name
@@ -284,11 +287,26 @@ def index_manifest(data: bytes) -> None:
 
 
 def avro_rows(data: bytes) -> None:
-    """A data file in Avro has as many rows as it declares."""
+    """A data file in Avro has as many rows as it declares, the same ones decoded by column and by the library."""
+    by_column = _by_column(data)
     store = InMemoryFileIO()
     store.write("/f.avro", data)
     with for_name("avro").open_reader(store, "/f.avro", _AVRO_FIELDS) as reader:
-        assert sum(b.num_rows for b in reader.batches()) == reader.row_count
+        rows = pa.Table.from_batches(reader.batches(), to_arrow_schema(_AVRO_FIELDS))
+        assert rows.num_rows == reader.row_count
+    assert by_column is None or by_column.equals(rows)
+
+
+def _by_column(data: bytes) -> pa.Table | None:
+    try:
+        file = AvroContainer(data, max_block=1 << 20)
+        found = decode_blocks(list(file.unpacked()), file.schema, file.named, _AVRO_FIELDS)
+    except (pa.ArrowException, *MALFORMED):
+        return None
+    if found is None:
+        return None
+    found.validate()
+    return pa.Table.from_batches([found])
 
 
 def avro_changed(rng: random.Random, data: bytes) -> bytes:
@@ -458,13 +476,9 @@ _AVRO_FIELDS = parse_schema(_SCHEMA, "sample").fields[:5]
 
 
 def _avro_file() -> bytes:
-    from paimon_spark.format.arrow_types import to_arrow_schema
-
     store = InMemoryFileIO()
     writer = for_name("avro").open_writer(store, "/f.avro", _AVRO_FIELDS, compression="none")
     writer.write(to_arrow_schema(_AVRO_FIELDS).empty_table())
-    import pyarrow as pa
-
     table = pa.table({"c0": [1, 2], "c1": ["a", None], "c2": [None, None], "c3": [None, None], "c4": [None, None]})
     writer.write(table.cast(to_arrow_schema(_AVRO_FIELDS)))
     writer.close()

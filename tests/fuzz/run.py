@@ -43,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _replay(given.replay)
     if given.child:
         return _child(given)
-    names = given.targets or _names()
+    known = _names()
+    names = given.targets or known
+    if unknown := set(names) - set(known):
+        parser.error(f"there is no target {', '.join(sorted(unknown))}; the targets are {', '.join(sorted(known))}")
     guided = not given.plain and importlib.util.find_spec("atheris") is not None
     print(
         f"{len(names)} targets, {given.minutes} minutes each, {'atheris' if guided else f'seed {given.seed}'}",
