@@ -34,6 +34,7 @@ from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.support import Scope, check_given
+from paimon_spark.spec.types import DataField
 
 BRANCH_OPTION = "branch"
 _HIDDEN_OPTIONS = frozenset({"owner"})
@@ -278,13 +279,10 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
 def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:
     """Return the description of a data table for the JVM."""
     schema = table.schema
-    fields = schema.fields
-    if reads_other_branch(table):  # a column may be NOT NULL in one of the branches only
-        fields = tuple(dataclasses.replace(f, type=dataclasses.replace(f.type, nullable=True)) for f in fields)
     return {
         "kind": "data",
         "name": table.name,
-        "schema": struct_to_spark(fields),
+        "schema": struct_to_spark(shown_fields(table)),
         "partition_keys": list(schema.partition_keys),
         "primary_keys": list(schema.primary_keys),
         "routing_keys": _routing_keys(table),
@@ -298,6 +296,13 @@ def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, 
         "properties": _properties(table),
         "token": token.plain,
     }
+
+
+def shown_fields(table: Table) -> tuple[DataField, ...]:
+    """Return the columns of a table as a query has them: nullable if it also reads another branch, whose may be."""
+    if not reads_other_branch(table):
+        return table.schema.fields
+    return tuple(dataclasses.replace(f, type=dataclasses.replace(f.type, nullable=True)) for f in table.schema.fields)
 
 
 def _routing_keys(table: Table) -> list[str]:

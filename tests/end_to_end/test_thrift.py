@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyhive import hive
 from sqlalchemy import MetaData, Table, create_engine, inspect, select, text
 
 import paimon_spark.clients.sqlalchemy  # noqa: F401 - registers the dialect where the package is not installed
+from paimon_spark import connect
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.bridge.java import check_java
 from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
@@ -188,6 +191,25 @@ def test_jdbc_metadata_describes_the_tables(thrift: tuple[Place, int]) -> None:
         ["jdbc", "Orders", "day", "2"],
     ]
     assert found["keys - jdbc a_b"] == []
+
+
+def test_jdbc_describes_many_tables_without_the_damaged_one(thrift: tuple[Place, int]) -> None:
+    """More tables than are described in one request."""
+    place, port = thrift
+    catalog = connect(place.warehouse)
+    catalog.create_database("many")
+    first = catalog.create_table("many.t0000", pa.schema([("a", pa.int64()), ("b", pa.string())])).load()
+    for n in range(1, 1100):
+        shutil.copytree(first.path, place.warehouse / "many.db" / f"t{n:04d}")
+    (schema,) = (place.warehouse / "many.db" / "t1050" / "schema").iterdir()
+    schema.write_text("{")
+    found = jdbc(port, "tables - many %", "columns - many % %", "columns - many t1050 %", "keys - many t0001")
+    assert len(found["tables - many %"]) == 1100
+    names = [f"t{n:04d}" for n in range(1100) if n != 1050]
+    assert [(r[2], r[3]) for r in found["columns - many % %"]] == [(name, c) for name in names for c in "ab"]
+    assert found["columns - many t1050 %"] == []
+    assert found["keys - many t0001"] == []
+    shutil.rmtree(place.warehouse / "many.db")
 
 
 def test_jdbc_lists_views_and_beeline_reads_them(thrift: tuple[Place, int]) -> None:

@@ -1,4 +1,4 @@
-"""Descriptions of many tables at once, for SHOW TABLE EXTENDED, and the greatest partition of a table."""
+"""Descriptions and columns of many tables at once, and the greatest partition of a table."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 from paimon_spark.bridge.handlers.views import described_view
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import TableToken, catalog_of, described, load_named
+from paimon_spark.bridge.tables import TableToken, catalog_of, described, load_named, shown_fields
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.system.render import sql_text
 from paimon_spark.errors import NotFoundError, PaimonError, UsageError
+from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.privileges import Privilege
 
@@ -36,6 +37,21 @@ def _describe(request: Request, name: str) -> Json | None:
         return {"kind": "unreadable", "message": str(error)}
 
 
+def describe_columns(request: Request) -> Json:
+    """Return columns and primary keys of tables; None for those that were dropped, a message for unreadable ones."""
+    return {"tables": in_parallel(lambda name: _columns(request, name), request.args["names"])}
+
+
+def _columns(request: Request, name: str) -> Json | None:
+    try:
+        table = load_named(request.envelope, Identifier(request.args["database"], name))
+        return {"schema": struct_to_spark(shown_fields(table)), "keys": list(table.schema.primary_keys)}
+    except NotFoundError:
+        return None
+    except PaimonError as error:
+        return {"message": str(error)}
+
+
 def max_partition(request: Request) -> Json:
     """Return the greatest value of the first partition column among partitions with files, as text.
 
@@ -57,4 +73,4 @@ def max_partition(request: Request) -> Json:
     return {"value": sql_text(max(values), fields[0].type, request.envelope.zone)}
 
 
-HANDLERS = {h.__name__: h for h in (describe_tables, max_partition)}
+HANDLERS = {h.__name__: h for h in (describe_tables, describe_columns, max_partition)}

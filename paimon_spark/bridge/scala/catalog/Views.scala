@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogStorageFormat, CatalogTable, CatalogTableType}
 import org.apache.spark.sql.catalyst.util.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.{Identifier, V1Table}
+import org.apache.spark.sql.types.StructType
 
 /** The name of a view with its catalog. Spark's releases take it in two forms. */
 case class ViewName(catalog: String, ident: Identifier) {
@@ -69,6 +70,16 @@ trait PaimonViews { this: PaimonCatalog =>
   private[paimonbridge] def describeAll(namespace: Array[String], names: Seq[String]): Seq[JsonNode] =
     Json.items(Engine.json("describe_tables", Map("database" -> namespace.mkString("."), "names" -> names), ref,
       namespace = ref.name +: namespace.toSeq).get("tables"))
+
+  /** The columns and the primary key of each table, in one request; a message for one that cannot be read. */
+  private[sql] def columnsOf(namespace: Array[String],
+      names: Seq[String]): Map[String, Either[String, (StructType, Seq[String])]] =
+    names.zip(Json.items(Engine.json("describe_columns", Map("database" -> namespace.mkString("."), "names" -> names), ref,
+      namespace = ref.name +: namespace.toSeq).get("tables"))).map { case (name, found) =>
+      name -> (if (found.isNull) Left("it was dropped")
+        else Json.optional(found, "message").map(m => Left(m.asText()))
+          .getOrElse(Right((JvmFrames.schema(found.get("schema")), Json.strings(found.get("keys"))))))
+    }.toMap
 
   def loadView(ident: Identifier): PaimonView =
     PaimonView.of(ViewName(ref.name, ident), request("load_view", ident, Map.empty, idempotent = true))

@@ -55,21 +55,38 @@ private class Listing(spark: SparkSession) extends Logging {
     val found = for {
       c <- chosen(catalog).toSeq
       namespace <- namespaces(c) if Listing.matcher(schema)(namespace.quoted)
-      entry <- in(c, namespace).sortBy(_.name) if matches(entry.name)
+      entry <- in(c, namespace, matches).sortBy(_.name)
     } yield entry
     (found ++ temporary(catalog, schema, matches)).filter(t => kinds.isEmpty || kinds(t.kind))
   }
 
-  private def in(catalog: String, namespace: Array[String]): Seq[Listed] = {
+  private def in(catalog: String, namespace: Array[String], matches: String => Boolean): Seq[Listed] = {
     val own = if (catalog == session && namespace.length == 1) sessionTables(namespace(0)) else Nil
     val known = own.map(_.name).toSet
     val listed = manager.catalog(catalog) match {
       case c: TableCatalog => skipping(s"the tables of ${namespace.quoted}", Seq.empty[Identifier])(c.listTables(namespace).toSeq)
       case _ => Nil
     }
-    val views = viewsOf(catalog, namespace)
-    own ++ listed.filterNot(i => known(i.name())).map(i => new Listed(catalog, namespace.quoted, i.name(),
-      if (views(i.name())) Listing.View else Listing.Table, "", load(catalog, i)))
+    val (views, tables) = listed.filter(i => !known(i.name()) && matches(i.name())).partition {
+      val all = viewsOf(catalog, namespace)
+      i => all(i.name())
+    }
+    def one(kind: String)(i: Identifier) = new Listed(catalog, namespace.quoted, i.name(), kind, "", load(catalog, i))
+    own.filter(t => matches(t.name)) ++ views.map(one(Listing.View)) ++ (manager.catalog(catalog) match {
+      case ours: PaimonCatalog => tables.grouped(Listing.AtOnce).flatMap(together(ours, namespace, _))
+      case _ => tables.map(one(Listing.Table))
+    })
+  }
+
+  /** Tables whose columns are loaded in one request. */
+  private def together(ours: PaimonCatalog, namespace: Array[String], tables: Seq[Identifier]): Seq[Listed] = {
+    lazy val loaded = skipping(s"the columns of ${namespace.quoted}", Map.empty[String, Either[String, Listing.Columns]])(
+      ours.columnsOf(namespace, tables.map(_.name())))
+    tables.map { i =>
+      def columns = loaded.get(i.name()).fold(Listing.NoColumns)(
+        _.fold(leftOut(s"the table ${i.quoted}", Listing.NoColumns), identity))
+      new Listed(ours.name(), namespace.quoted, i.name(), Listing.Table, "", columns)
+    }
   }
 
   private def viewsOf(catalog: String, namespace: Array[String]): Set[String] = manager.catalog(catalog) match {
@@ -79,7 +96,7 @@ private class Listing(spark: SparkSession) extends Logging {
   }
 
   private def load(catalog: String, ident: Identifier): (StructType, Seq[String]) =
-    skipping(s"the table ${ident.quoted}", (new StructType(), Seq.empty[String])) {
+    skipping(s"the table ${ident.quoted}", Listing.NoColumns) {
       val table = manager.catalog(catalog).asTableCatalog.loadTable(ident)
       val keys = Option(table.properties().get("primary-key")).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
       (CatalogV2Util.v2ColumnsToStructType(table.columns()), keys)
@@ -106,15 +123,21 @@ private class Listing(spark: SparkSession) extends Logging {
 
   /** A table that cannot be read, or that is dropped meanwhile, does not hide the others. */
   private def skipping[T](what: String, otherwise: T)(found: => T): T =
-    try found catch { case NonFatal(e) =>
-      logWarning(s"JDBC metadata leaves out $what: ${e.getMessage}")
-      otherwise
-    }
+    try found catch { case NonFatal(e) => leftOut(what, otherwise)(e.getMessage) }
+
+  private def leftOut[T](what: String, otherwise: T)(reason: String): T = {
+    logWarning(s"JDBC metadata leaves out $what: $reason")
+    otherwise
+  }
 }
 
 private object Listing {
   val Table = "TABLE"
   val View = "VIEW"
+  /** The columns of a table and its primary key. */
+  type Columns = (StructType, Seq[String])
+  val NoColumns: Columns = (new StructType(), Nil)
+  private val AtOnce = 1000
   private val Configured = "spark\\.sql\\.catalog\\.([^.]+)".r
 
   /** Whether a name matches a pattern of JDBC, in which a backslash escapes; `*` of Hive's clients matches all names. */
