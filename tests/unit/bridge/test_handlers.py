@@ -56,7 +56,7 @@ def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:
     assert names[-5:] == tuple(f"c{n}" for n in range(5))
 
 
-def test_the_comment_of_a_catalog_is_not_kept_and_a_warning_says_so(tmp_path: Path) -> None:
+def test_a_warning_that_the_comment_of_a_catalog_is_not_kept(tmp_path: Path) -> None:
     def answer(comment: str) -> Any:
         text = f"CREATE CATALOG c {comment} WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}')"
         args = {"text": text, "catalogs": ["paimon"], "current_catalog": "paimon", "session_catalog": None}
