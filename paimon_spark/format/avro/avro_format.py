@@ -89,6 +89,7 @@ class AvroReader:
         self._path = path
         self._fields = tuple(fields)
         self._file_size = file_size
+        self._by_column = True
         with data_file_errors(path):
             data = file_io.read(path)
         self._size = len(data)
@@ -160,8 +161,9 @@ class AvroReader:
             yield empty_columns(sum(count for count, _ in blocks))
             return
         rows = None
-        if len(blocks) >= _FEWEST_BLOCKS:
+        if len(blocks) >= _FEWEST_BLOCKS and self._by_column:
             rows = decode_blocks(blocks, self._schema, self._file.named, self._fields)
+            self._by_column = rows is not None
         if rows is None:
             yield from self._records(blocks, batch_rows)
             return
@@ -195,8 +197,12 @@ class AvroWriter:
         schema = avro_schema(fields)
         fastavro.parse_schema(schema)
         self._sink = file_io.open_output(path)
-        self._out = ContainerOutput(self._sink, schema, codec, level)
         self._rows = 0
+        try:
+            self._out = ContainerOutput(self._sink, schema, codec, level)
+        except BaseException:
+            self.abort()
+            raise
 
     @property
     def rows(self) -> int:

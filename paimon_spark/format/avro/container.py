@@ -26,7 +26,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import ZstdDecompressor, ZstdError
 
-MAGIC = b"Obj\x01"
+_MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
@@ -79,7 +79,7 @@ class AvroContainer:
         self._max_block = max_block
         self._max_total = max_total
         cursor = _Cursor(data)
-        if cursor.take(len(MAGIC)) != MAGIC:
+        if cursor.take(len(_MAGIC)) != _MAGIC:
             raise ValueError("it does not begin with the Avro magic")
         self._meta = _metadata(cursor)
         self._sync = bytes(cursor.take(SYNC_BYTES))
@@ -129,9 +129,7 @@ class AvroContainer:
         return self._unpacked(self.blocks[index])
 
     def _pieces(self, schema: Any, blocks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": b"null"}
-        entries = b"".join(varint(len(k)) + k.encode() + varint(len(v)) + v for k, v in meta.items())
-        yield MAGIC + varint(len(meta)) + entries + b"\0" + self._sync
+        yield header(schema, "null", self._sync)
         for count, data in blocks:
             yield varint(count) + varint(len(data))
             yield data  # not concatenated: a single row may be very large
@@ -151,6 +149,13 @@ class AvroContainer:
             yield Block(count, cursor.take(size))
             if cursor.take(SYNC_BYTES) != self._sync:
                 raise ValueError("the sync marker after a block is not that of the file")
+
+
+def header(schema: Any, codec: str, sync: bytes) -> bytes:
+    """Return the beginning of a container."""
+    meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
+    entries = b"".join(varint(len(k)) + k.encode() + varint(len(v)) + v for k, v in meta.items())
+    return _MAGIC + varint(len(meta)) + entries + b"\0" + sync
 
 
 class _Cursor:

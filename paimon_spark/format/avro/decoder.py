@@ -8,6 +8,7 @@ column are then converted all at once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import pyarrow as pa
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
 from paimon_spark.format.avro.leaves import leaf
-from paimon_spark.format.avro.nested import List, Optional, Struct
+from paimon_spark.format.avro.nested import List, Nullable, Struct
 from paimon_spark.format.avro.walk import Content, Node, UnusualError
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType
 
+_MOST_NODES = 10_000
 _TEXT_KEY: dict[str, Any] = {"name": "key", "type": "string"}
 
 
@@ -44,12 +46,12 @@ def decode_blocks(
         ValueError: the blocks are malformed.
         pa.ArrowException: a value is not one of its column's type.
     """
-    content = Content([data for _, data in blocks])
-    counts = np.array([count for count, _ in blocks], np.int64)
+    content, counts = Content(), np.array([count for count, _ in blocks], np.int64)
     try:
         types = _Schema(content, named)
-        record = types.record(schema, fields)
-        _walk(record, counts, np.array([len(data) for _, data in blocks], np.int64))
+        record = replace(types.record(schema, fields), target=None)  # the slots of the rows themselves are known
+        content.fill([data for _, data in blocks])
+        _walk(content, record, counts, np.array([len(data) for _, data in blocks], np.int64))
         types.check()
         rows, target = int(counts.sum()), to_arrow_schema(fields)
         return pa.RecordBatch.from_arrays(record.arrays(None, rows, list(target)), schema=target)
@@ -59,7 +61,7 @@ def decode_blocks(
         raise ValueError("a value extends beyond its block") from e
 
 
-def _walk(record: Struct, counts: I64, sizes: I64) -> None:
+def _walk(content: Content, record: Struct, counts: I64, sizes: I64) -> None:
     """Walk over all records: the n-th ones of all blocks that have so many, for every n."""
     block_ends, row_ends = np.cumsum(sizes), np.cumsum(counts)
     order = np.argsort(-counts, kind="stable")
@@ -67,6 +69,7 @@ def _walk(record: Struct, counts: I64, sizes: I64) -> None:
     at, ends, firsts = (block_ends - sizes)[order], block_ends[order], (row_ends - counts)[order]
     for step in range(-int(counts_down[0]) if len(order) else 0):
         alive = int(np.searchsorted(counts_down, -step, side="left"))
+        content.step(alive)
         at[:alive] = record.walk(at[:alive].copy(), firsts[:alive] + step, ends[:alive])
         if (at[:alive] > ends[:alive]).any():
             raise ValueError("a record extends beyond its block")
@@ -80,7 +83,8 @@ class _Schema:
     def __init__(self, content: Content, named: Mapping[str, Any]) -> None:
         self._content = content
         self._named = named
-        self._unions: list[Optional] = []
+        self._unions: list[Nullable] = []
+        self._nodes = 0
 
     def check(self) -> None:
         """Raise ValueError if a union has an unknown branch."""
@@ -95,6 +99,9 @@ class _Schema:
         return Struct(list(members.values()), [members.get(name) for name in wanted], target)
 
     def _node(self, schema: Any, wanted: DataType | None) -> Node:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:  # a named type has nodes for each of its uses
+            raise UnusualError
         if isinstance(schema, list):
             return self._union(schema, wanted)
         if isinstance(schema, str):
@@ -117,7 +124,7 @@ class _Schema:
         if len(schema) != 2 or len(others) != 1:
             raise UnusualError
         (number, other), *_ = others
-        found = Optional(self._content, 2 * number, self._node(other, wanted))
+        found = Nullable(self._content, 2 * number, self._node(other, wanted))
         self._unions.append(found)
         return found
 

@@ -13,13 +13,13 @@ from paimon_spark.format.avro.walk import Content, Node, Notes, joined
 
 
 @dataclass(slots=True)
-class Optional:
+class Nullable:
     """A union of null and one type; `branch` is the byte before a value."""
 
     content: Content
     branch: int
     child: Node
-    _met: int = 0
+    _met: int = field(default=0, init=False)
     """The bytes of all branches in the blocks, combined by OR."""
 
     def walk(self, at: I64, slots: I64, ends: I64) -> I64:

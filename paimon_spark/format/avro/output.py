@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bz2
-import json
 import os
 import sys
 import zlib
@@ -14,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.avro.container import MAGIC, SYNC_BYTES, varint
+from paimon_spark.format.avro.container import SYNC_BYTES, header, varint
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -44,9 +43,7 @@ class ContainerOutput:
         self._waiting_rows = 0
         self.waiting_bytes = 0
         """Bytes of the rows of the unfinished block."""
-        meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
-        entries = b"".join(varint(len(k)) + k.encode() + varint(len(v)) + v for k, v in meta.items())
-        out.write(MAGIC + varint(len(meta)) + entries + b"\0" + self._sync)
+        out.write(header(schema, codec, self._sync))
 
     def write(self, begins: I64, data: pa.Buffer) -> None:
         """Append records: where each begins in `data`, and where the last one ends."""

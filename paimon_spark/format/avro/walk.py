@@ -16,7 +16,7 @@ from paimon_spark.format.arrays import I64, Mask
 
 _PAD = bytes(16)
 _MOST_BYTES = 10
-_FEW_VALUES = 8
+_FEW_VALUES = 32
 _MANY_STEPS = 20_000
 
 
@@ -27,11 +27,15 @@ class UnusualError(Exception):
 class Content:
     """The bytes of some blocks, with the size of the number at each offset, if there is one."""
 
-    def __init__(self, blocks: Sequence[bytes]) -> None:
+    def __init__(self) -> None:
+        self.fill(())
+        self._steps = self._values = 0
+
+    def fill(self, blocks: Sequence[bytes]) -> None:
+        """Take the bytes of the blocks."""
         self.raw = b"".join([*blocks, _PAD])
         self.bytes = np.frombuffer(self.raw, np.uint8)
         self.spans = _spans(self.bytes)
-        self._steps = self._values = 0
 
     def numbers(self, at: I64) -> I64:
         """Return the int or long values at some offsets.
@@ -52,11 +56,22 @@ class Content:
             value[rows] |= (byte.astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * n)
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
-    def step(self, values: int) -> None:
-        """Count a step through some arrays.
+    def sized(self, at: I64, ends: I64) -> tuple[I64, I64]:
+        """Return where the bytes of some values begin, and how many there are.
 
         Raises:
-            UnusualError: so few arrays have so many values that steps through them do not pay.
+            ValueError: a value has a negative size, or extends beyond its block.
+        """
+        starts, sizes = at + self.spans[at], self.numbers(at)
+        if (sizes.view(np.uint64) > (ends - starts).view(np.uint64)).any():
+            raise ValueError("a text extends beyond its block")
+        return starts, sizes
+
+    def step(self, values: int) -> None:
+        """Count a step of the walk.
+
+        Raises:
+            UnusualError: the walk takes so many steps for so few values that it does not pay.
         """
         self._steps += 1
         self._values += values

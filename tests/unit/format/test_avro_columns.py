@@ -135,6 +135,52 @@ def test_malformed_blocks_are_named(block: tuple[int, bytes], message: str) -> N
         decoded([block], ONE, ONE)
 
 
+def test_a_negative_size_ends_the_walk() -> None:
+    texts = {"type": "array", "items": "string"}
+    members = [{"name": "i", "type": "int"}, {"name": "a", "type": texts}]
+    schema = {"type": "record", "name": "r", "fields": members}
+    field = DataField(0, "i", parse_atomic("INT"))
+    with pytest.raises(ValueError, match="beyond its block"):
+        decode_blocks([(1, b"\2\2\3\0")] * 12, schema, check_schema(schema), [field])
+
+
+def test_types_that_grow_are_left_to_the_library() -> None:
+    inner: Any = {"type": "record", "name": "r0", "fields": [{"name": "x", "type": "int"}]}
+    for n in range(1, 6):
+        uses = [inner, *["r" + str(n - 1)] * 19]
+        members = [{"name": f"a{k}", "type": {"type": "array", "items": use}} for k, use in enumerate(uses)]
+        inner = {"type": "record", "name": f"r{n}", "fields": members}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "i", "type": "int"}, {"name": "a", "type": inner}]}
+    field = DataField(0, "i", parse_atomic("INT"))
+    assert decode_blocks([(0, b"")], schema, check_schema(schema), [field]) is None
+
+
+def test_very_uneven_blocks_are_left_to_the_library() -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "i", "type": "int"}]}
+    field = DataField(0, "i", parse_atomic("INT"))
+    blocks = [(100_000, b"\2" * 100_000), *[(1, b"\2")] * 11]
+    assert decode_blocks(blocks, schema, check_schema(schema), [field]) is None
+
+
+def test_a_decimal_in_spare_bytes_is_left_to_the_library() -> None:
+    field = DataField(0, "d", parse_atomic("DECIMAL(10, 2) NOT NULL"))
+    schema = avro_schema([field])
+    data = bytes([34]) + (5).to_bytes(17, "big")
+    assert decode_blocks([(1, data)], schema, check_schema(schema), [field]) is None
+
+
+def test_a_full_store_keeps_no_file() -> None:
+    class Full(InMemoryFileIO):
+        def open_output(self, path: str) -> Any:
+            super().open_output(path).close()
+            return pa.PythonFile(io.BytesIO(), mode="r")
+
+    store = Full()
+    with pytest.raises(OSError, match="writable"):
+        for_name("avro").open_writer(store, "/f.avro", ONE)
+    assert not store.exists("/f.avro")
+
+
 def test_types_that_are_not_written_are_left_to_the_library() -> None:
     for written in (["null", "long", "string"], {"type": "enum", "name": "e", "symbols": ["a"]}, ["long"]):
         schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": written}]}
@@ -161,7 +207,7 @@ def test_arrays_in_several_parts_with_their_sizes() -> None:
     assert found.column(0).to_pylist() == [[1, 2, 3], []]
 
 
-def test_few_arrays_of_very_many_values_are_left_to_the_library() -> None:
+def test_few_long_arrays_are_left_to_the_library() -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": {"type": "array", "items": "long"}}]}
     field = DataField(0, "a", ArrayType(parse_atomic("BIGINT NOT NULL"), nullable=False))
     rows = pa.record_batch([pa.array([range(50_000)], pa.list_(pa.int64()))], ["a"])

@@ -71,14 +71,13 @@ trait PaimonViews { this: PaimonCatalog =>
     Json.items(Engine.json("describe_tables", Map("database" -> namespace.mkString("."), "names" -> names), ref,
       namespace = ref.name +: namespace.toSeq).get("tables"))
 
-  /** The columns and the primary key of each table, in one request; a message for one that cannot be read. */
+  /** The columns and the primary key of each table that is there, in one request; a message for one that cannot be read. */
   private[sql] def columnsOf(namespace: Array[String],
       names: Seq[String]): Map[String, Either[String, (StructType, Seq[String])]] =
     names.zip(Json.items(Engine.json("describe_columns", Map("database" -> namespace.mkString("."), "names" -> names), ref,
-      namespace = ref.name +: namespace.toSeq).get("tables"))).map { case (name, found) =>
-      name -> (if (found.isNull) Left("it was dropped")
-        else Json.optional(found, "message").map(m => Left(m.asText()))
-          .getOrElse(Right((JvmFrames.schema(found.get("schema")), Json.strings(found.get("keys"))))))
+      namespace = ref.name +: namespace.toSeq).get("tables"))).filterNot(_._2.isNull).map { case (name, found) =>
+      name -> Json.optional(found, "message").map(_.asText())
+        .toLeft((JvmFrames.schema(found.get("schema")), Json.strings(found.get("keys"))))
     }.toMap
 
   def loadView(ident: Identifier): PaimonView =

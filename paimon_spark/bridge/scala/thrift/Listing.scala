@@ -83,7 +83,7 @@ private class Listing(spark: SparkSession) extends Logging {
     lazy val loaded = skipping(s"the columns of ${namespace.quoted}", Map.empty[String, Either[String, Listing.Columns]])(
       ours.columnsOf(namespace, tables.map(_.name())))
     tables.map { i =>
-      def columns = loaded.get(i.name()).fold(Listing.NoColumns)(
+      def columns = loaded.get(i.name()).fold(load(ours.name(), i))(
         _.fold(leftOut(s"the table ${i.quoted}", Listing.NoColumns), identity))
       new Listed(ours.name(), namespace.quoted, i.name(), Listing.Table, "", columns)
     }
