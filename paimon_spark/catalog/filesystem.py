@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from paimon_spark.catalog.base import SchemaChanges
 from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
-from paimon_spark.core.metadata_io import THREADS, in_parallel
+from paimon_spark.core.metadata_io import in_parallel, threads_for
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import (
@@ -164,8 +164,7 @@ class FileSystemCatalog:
         """Return the names of the tables of a database, sorted; directories without a schema are not listed."""
         path = self._existing_database(database)
         names = sorted(s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
-        threads = 1 if scheme_of(self.warehouse) == "file" else THREADS
-        found = in_parallel(lambda n: self._schemas(f"{path}/{n}").any(), names, threads)
+        found = in_parallel(lambda n: self._schemas(f"{path}/{n}").any(), names, threads_for(self.warehouse))
         return [n for n, is_table in zip(names, found, strict=True) if is_table]
 
     def table_exists(self, identifier: Identifier) -> bool:

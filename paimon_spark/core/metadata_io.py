@@ -19,6 +19,7 @@ from paimon_spark.errors import (
 )
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.refusals import is_full, refusal
+from paimon_spark.fs.resolve import scheme_of
 
 THREADS = 8
 _AT_ONCE = 1_000
@@ -136,6 +137,11 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
             kind=ErrorKind.FILE_MISSING,
         )
     return data
+
+
+def threads_for(place: str) -> int:
+    """Return how many threads read small files of a store: one on a local disk, where more wait for each other."""
+    return 1 if scheme_of(place) == "file" else THREADS
 
 
 def in_parallel(read: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> list[_T]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from paimon_spark.bridge.handlers.views import described_view
 from paimon_spark.bridge.protocol import Request
 from paimon_spark.bridge.tables import TableToken, catalog_of, described, load_named, shown_fields
-from paimon_spark.core.metadata_io import in_parallel
+from paimon_spark.core.metadata_io import in_parallel, threads_for
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.system.render import sql_text
 from paimon_spark.errors import NotFoundError, PaimonError, UsageError
@@ -20,7 +21,12 @@ Json = dict[str, Any]
 
 def describe_tables(request: Request) -> Json:
     """Return the descriptions of tables and views; None for those that were dropped, a message for unreadable ones."""
-    return {"tables": in_parallel(lambda name: _describe(request, name), request.args["names"])}
+    return {"tables": _of_each(request, lambda name: _describe(request, name))}
+
+
+def _of_each(request: Request, describe: Callable[[str], Json | None]) -> list[Json | None]:
+    place = catalog_of(request.envelope.catalog).warehouse
+    return in_parallel(describe, request.args["names"], threads_for(place))
 
 
 def _describe(request: Request, name: str) -> Json | None:
@@ -39,7 +45,7 @@ def _describe(request: Request, name: str) -> Json | None:
 
 def describe_columns(request: Request) -> Json:
     """Return columns and primary keys of tables; None for those that were dropped, a message for unreadable ones."""
-    return {"tables": in_parallel(lambda name: _columns(request, name), request.args["names"])}
+    return {"tables": _of_each(request, lambda name: _columns(request, name))}
 
 
 def _columns(request: Request, name: str) -> Json | None:
