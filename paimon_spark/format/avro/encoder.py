@@ -22,10 +22,18 @@ from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, 
 _Part: TypeAlias = pa.Array | pa.Scalar
 """A part of the encodings of some values: a binary array with one for each, or the same for all."""
 _BYTES = pa.large_binary()
-_NOTHING = pa.scalar(b"", _BYTES)
-_END = pa.scalar(b"\0", _BYTES)
+
+
+def _same(data: bytes) -> pa.Scalar:
+    """Return a part that is the same for all values; `pa.scalar` would import pandas."""
+    offsets = pa.py_buffer(np.array([0, len(data)], np.int64))
+    return pa.Array.from_buffers(_BYTES, 1, [None, offsets, pa.py_buffer(data)])[0]
+
+
+_NOTHING = _same(b"")
+_END = _same(b"\0")
 """The end of the values of an array or a map."""
-_PRESENT = pa.scalar(b"\2", _BYTES)
+_PRESENT = _same(b"\2")
 """The branch of a union of null and a type for values of the type."""
 _DECIMAL_BYTES = 16
 _FLOATS: dict[TypeRoot, np.dtype[Any]] = {TypeRoot.FLOAT: np.dtype("<f4"), TypeRoot.DOUBLE: np.dtype("<f8")}
