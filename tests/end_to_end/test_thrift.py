@@ -197,19 +197,19 @@ def test_jdbc_describes_many_tables_without_the_damaged_one(thrift: tuple[Place,
     """More tables than are described in one request."""
     place, port = thrift
     catalog = connect(place.warehouse)
-    catalog.create_database("many")
-    first = catalog.create_table("many.t0000", pa.schema([("a", pa.int64()), ("b", pa.string())])).load()
+    catalog.create_database("crowd")
+    first = catalog.create_table("crowd.t0000", pa.schema([("a", pa.int64()), ("b", pa.string())])).load()
     for n in range(1, 1100):
-        shutil.copytree(first.path, place.warehouse / "many.db" / f"t{n:04d}")
-    (schema,) = (place.warehouse / "many.db" / "t1050" / "schema").iterdir()
+        shutil.copytree(first.path, place.warehouse / "crowd.db" / f"t{n:04d}")
+    (schema,) = (place.warehouse / "crowd.db" / "t1050" / "schema").iterdir()
     schema.write_text("{")
-    found = jdbc(port, "tables - many %", "columns - many % %", "columns - many t1050 %", "keys - many t0001")
-    assert len(found["tables - many %"]) == 1100
+    found = jdbc(port, "tables - crowd %", "columns - crowd % %", "columns - crowd t1050 %", "keys - crowd t0001")
+    assert len(found["tables - crowd %"]) == 1100
     names = [f"t{n:04d}" for n in range(1100) if n != 1050]
-    assert [(r[2], r[3]) for r in found["columns - many % %"]] == [(name, c) for name in names for c in "ab"]
-    assert found["columns - many t1050 %"] == []
-    assert found["keys - many t0001"] == []
-    shutil.rmtree(place.warehouse / "many.db")
+    assert [(r[2], r[3]) for r in found["columns - crowd % %"]] == [(name, c) for name in names for c in "ab"]
+    assert found["columns - crowd t1050 %"] == []
+    assert found["keys - crowd t0001"] == []
+    shutil.rmtree(place.warehouse / "crowd.db")
 
 
 def test_jdbc_lists_views_and_beeline_reads_them(thrift: tuple[Place, int]) -> None:
