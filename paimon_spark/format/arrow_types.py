@@ -22,6 +22,7 @@ from paimon_spark.spec.types import (
     MapType,
     RowType,
     TypeRoot,
+    entry_types,
     not_null,
     reassign_ids,
 )
@@ -155,7 +156,7 @@ def _convert(t: DataType, top: int | None, depth: int) -> pa.DataType:
     down = None if top is None else _NESTED_ID_BASE - top * _IDS_PER_FIELD - depth
     if isinstance(t, ArrayType):
         return pa.list_(_field("element", _convert(t.element, top, depth), t.element.nullable, up))
-    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
+    key, value = entry_types(t)
     return pa.map_(
         _field("key", _convert(key, top, depth), False, down),  # noqa: FBT003
         _field("value", _convert(value, top, depth), value.nullable, up),
@@ -170,9 +171,6 @@ VARIANT = pa.struct(
 )
 """A VARIANT in memory. Spark recognizes it by the metadata of its second member, which comparisons of types ignore."""
 _NUMBERED_VARIANT = pa.struct([_field(m.name, m.type, False, i) for i, m in enumerate(VARIANT)])  # noqa: FBT003
-
-COUNT = AtomicType(TypeRoot.INT, nullable=False)
-"""The type of multiset counts."""
 
 
 def _atomic(t: AtomicType, *, numbered: bool) -> pa.DataType:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.read_errors import damaged, data_file_errors
+from paimon_spark.format.varints import unzigzag, varints, zigzag
 from paimon_spark.fs.base import FileIO
 
 NULL, ELSEWHERE = -1, -2
@@ -177,16 +178,9 @@ def decode_lengths(data: bytes) -> I64:
     shifts = 7 * (np.arange(len(found)) - np.repeat(starts, counts))
     parts = (found & _SEVEN).astype(np.uint64) << shifts.astype(np.uint64)
     coded = np.bitwise_or.reduceat(parts, starts)
-    deltas = (coded >> np.uint64(1)).astype(np.int64) ^ -(coded & np.uint64(1)).astype(np.int64)
-    return np.cumsum(deltas)
+    return np.cumsum(unzigzag(coded))
 
 
 def encode_lengths(lengths: I64) -> bytes:
     """Return lengths in the encoding of an index."""
-    deltas = np.diff(lengths, prepend=np.int64(0))
-    coded = ((deltas << 1) ^ (deltas >> 63)).astype(np.uint64)
-    shifts = np.arange(_MOST_BYTES, dtype=np.uint64) * np.uint64(7)
-    parts = coded[:, None] >> shifts
-    used = np.concatenate([np.ones((len(coded), 1), np.bool_), parts[:, 1:] > 0], axis=1)
-    more = np.concatenate([used[:, 1:], np.zeros((len(coded), 1), np.bool_)], axis=1)
-    return ((parts & np.uint64(_SEVEN)).astype(np.uint8) | (more.astype(np.uint8) << 7))[used].tobytes()
+    return varints(zigzag(np.diff(lengths, prepend=np.int64(0))))[0].tobytes()

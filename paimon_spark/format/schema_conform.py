@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
+from paimon_spark.format.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.format.int96 import AS_BYTES, from_int96
 from paimon_spark.format.timestamp_ranges import in_column
 from paimon_spark.format.variant_shredding import is_shredded, whole_variants
@@ -25,6 +25,7 @@ from paimon_spark.spec.types import (
     RowType,
     TypeRoot,
     children,
+    entry_types,
 )
 
 _BYTES = replace(BYTES, nullable=False)
@@ -116,9 +117,9 @@ def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -
         element = conform_array(array.values, t.element, trim=trim)
         return pa.ListArray.from_arrays(array.offsets, element, type=target, mask=mask)
     if isinstance(t, MapType | MultisetType):
-        key = t.key if isinstance(t, MapType) else t.element
+        key, value = entry_types(t)
         keys = conform_array(array.keys, key, trim=trim)
-        items = conform_array(array.items, t.value if isinstance(t, MapType) else COUNT, trim=trim)
+        items = conform_array(array.items, value, trim=trim)
         return pa.MapArray.from_arrays(array.offsets, keys, items, type=target, mask=mask)
     if isinstance(t, AtomicType):
         raise TypeError("atomic values have no parts")

@@ -17,20 +17,24 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrays import I64, Mask
+from paimon_spark.format.binary_values import (
+    BYTES,
+    NOTHING,
+    U8,
+    consecutive,
+    content_of,
+    joined,
+    ragged,
+    same,
+    with_nulls,
+)
 
-U8 = npt.NDArray[np.uint8]
-_BYTES = pa.large_binary()
-_NOTHING = b""
-_NULL = b"\x00"
+_NULL = same(b"\x00")
 _OBJECT, _ARRAY = 2, 3
 _SHORT = 63
 """Longest text whose length is in its header."""
 _SHREDDED = "typed_value"
 _HINT = "Restore the file from a backup, or roll back to a snapshot that does not need it."
-
-
-def _scalar(value: bytes) -> pa.Scalar:
-    return pa.scalar(value, _BYTES)  # not at module level: Arrow imports pandas for it, which few workers need
 
 
 def is_shredded(kind: pa.DataType) -> bool:
@@ -46,12 +50,12 @@ def whole_variants(array: pa.StructArray) -> pa.StructArray:
         CorruptTableError: the parts do not fit together.
     """
     members = _members(array)
-    metadata = members["metadata"].cast(_BYTES)
+    metadata = members["metadata"].cast(BYTES)
     names = _Names.of(metadata, sorted(_typed_names(array.type)))
     value = names.values(array, np.arange(len(array), dtype=np.int64))
     parts = [
-        pc.fill_null(value, _scalar(_NULL)).cast(pa.binary()),
-        pc.fill_null(metadata, _scalar(_NOTHING)).cast(pa.binary()),
+        pc.fill_null(value, _NULL).cast(pa.binary()),
+        pc.fill_null(metadata, NOTHING).cast(pa.binary()),
     ]
     return pa.StructArray.from_arrays(parts, ["value", "metadata"], mask=array.is_null())
 
@@ -117,7 +121,7 @@ class _Names:
         low = _number(data, first + nth * width[row], width[row])
         high = _number(data, first + (nth + 1) * width[row], width[row])
         texts = first + (size[row] + 1) * width[row]
-        asked = pa.array([n.encode() for n in typed], _BYTES)
+        asked = pa.array([n.encode() for n in typed], BYTES)
         names = pa.concat_arrays([_slices(data, texts + low, high - low), asked])
         coded = names.dictionary_encode()
         order = pc.sort_indices(coded.dictionary).to_numpy(zero_copy_only=False)
@@ -133,7 +137,7 @@ class _Names:
         """Return the values of a group, null where it is missing; `rows` are the rows that they belong to."""
         members = _members(node)
         whole, typed = members.get("value"), members.get(_SHREDDED)
-        whole = pa.nulls(len(node), _BYTES) if whole is None else whole.cast(_BYTES)
+        whole = pa.nulls(len(node), BYTES) if whole is None else whole.cast(BYTES)
         if typed is None:
             return whole
         if pa.types.is_struct(typed.type):
@@ -222,30 +226,28 @@ def _containers(counts: I64, value: pa.Array, there: Mask, ids: I64 | None = Non
     offsets = np.empty(len(owner) + len(counts), dtype=np.int64)
     offsets[np.arange(len(owner)) + owner] = ends - lengths - starts[owner]
     offsets[np.cumsum(counts) + np.arange(len(counts))] = totals
-    numbered = [] if ids is None else [_binary(_little(ids, id_width), counts * id_width)]
+    numbered = [] if ids is None else [consecutive(_little(ids, id_width), counts * id_width)]
     parts = [
-        _binary(heads, np.full(len(counts), heads.shape[1], dtype=np.int64)),
+        consecutive(heads, np.full(len(counts), heads.shape[1], dtype=np.int64)),
         *numbered,
-        _binary(_little(offsets, width), (counts + 1) * width),
-        _binary(data[begin[0] if len(begin) else 0 :], totals),
+        consecutive(_little(offsets, width), (counts + 1) * width),
+        consecutive(data[begin[0] if len(begin) else 0 :], totals),
     ]
-    joined = pc.binary_join_element_wise(*parts, _scalar(_NOTHING))
-    return pc.if_else(pa.array(there), joined, pa.scalar(None, _BYTES))
+    return pc.if_else(pa.array(there), joined(parts), pa.scalar(None, BYTES))
 
 
 def _scalars(typed: pa.Array) -> pa.Array:
     """Return values of a simple type, null where they are null."""
     kind = typed.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _texts(typed.cast(pa.large_string()).cast(_BYTES))
+        return _texts(typed.cast(pa.large_string()).cast(BYTES))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        body = typed.cast(_BYTES)
-        return _joined(_prefixed(15, _raw(body)[2]), body)
+        body = typed.cast(BYTES)
+        return _headed(_prefixed(15, _raw(body)[2]), body)
     there = _mask(typed.is_valid())
-    nth = pa.array(np.cumsum(there) - 1, mask=~there)
     for matches, encode in _ENCODERS:
         if matches(kind):
-            return encode(typed.drop_null()).take(nth)
+            return with_nulls(encode(typed.drop_null()), there)
     raise UnsupportedError(
         f"Members of a VARIANT in columns of the type {kind} are not read by this release.",
         hint="Read the other columns only, or rewrite the table without 'variant.shreddingSchema'.",
@@ -257,7 +259,7 @@ def _texts(body: pa.Array) -> pa.Array:
     short = lengths <= _SHORT
     heads = _prefixed(16, lengths).copy()
     heads[short, 0] = lengths[short] << 2 | 1
-    return _joined(heads, body, np.where(short, 1, 5))
+    return _headed(heads, body, np.where(short, 1, 5))
 
 
 def _prefixed(kind: int, lengths: I64) -> U8:
@@ -265,10 +267,10 @@ def _prefixed(kind: int, lengths: I64) -> U8:
     return np.concatenate([head, _little(lengths, 4)], axis=1)
 
 
-def _joined(heads: U8, body: pa.Array, head_lengths: I64 | None = None) -> pa.Array:
+def _headed(heads: U8, body: pa.Array, head_lengths: I64 | None = None) -> pa.Array:
     """Return `body` after the first bytes of each row of `heads`; null where the body is."""
     lengths = np.full(len(heads), heads.shape[1], dtype=np.int64) if head_lengths is None else head_lengths
-    return pc.binary_join_element_wise(_ragged(heads, lengths), body, _scalar(_NOTHING))
+    return joined([ragged(heads, lengths), body])
 
 
 def _integers(array: pa.Array) -> pa.Array:
@@ -278,7 +280,7 @@ def _integers(array: pa.Array) -> pa.Array:
     for step, bits in enumerate((7, 15, 31), start=1):
         size[(number < -(1 << bits)) | (number >= 1 << bits)] = step
     heads = ((size + 3) << 2).astype(np.uint8)[:, None]
-    return _ragged(np.concatenate([heads, _bytes_of(number)], axis=1), 1 + (1 << size))
+    return ragged(np.concatenate([heads, _bytes_of(number)], axis=1), 1 + (1 << size))
 
 
 def _decimals(array: pa.Array) -> pa.Array:
@@ -289,18 +291,18 @@ def _decimals(array: pa.Array) -> pa.Array:
     fits = high == low >> 63
     step = np.where(fits & (np.abs(low) < 10**9), 0, np.where(fits & (np.abs(low) < 10**18), 1, 2))
     heads = np.stack([(step + 8) << 2, np.full(len(step), array.type.scale)], axis=1).astype(np.uint8)
-    return _ragged(np.concatenate([heads, np.ascontiguousarray(words).view(np.uint8)], axis=1), 2 + (4 << step))
+    return ragged(np.concatenate([heads, np.ascontiguousarray(words).view(np.uint8)], axis=1), 2 + (4 << step))
 
 
 def _fixed(kind: int, number: npt.NDArray[Any]) -> pa.Array:
     heads = np.full((len(number), 1), kind << 2, dtype=np.uint8)
     table = np.concatenate([heads, _bytes_of(number)], axis=1)
-    return _ragged(table, np.full(len(number), table.shape[1], dtype=np.int64))
+    return ragged(table, np.full(len(number), table.shape[1], dtype=np.int64))
 
 
 def _booleans(array: pa.Array) -> pa.Array:
     heads = np.where(_mask(array), 1 << 2, 2 << 2).astype(np.uint8)[:, None]
-    return _ragged(heads, np.ones(len(array), dtype=np.int64))
+    return ragged(heads, np.ones(len(array), dtype=np.int64))
 
 
 def _floats(array: pa.Array) -> pa.Array:
@@ -328,12 +330,8 @@ _ENCODERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Ar
 
 def _raw(array: pa.Array) -> tuple[U8, I64, I64]:
     """Return the bytes of binary values, where each one begins, and its length, 0 for nulls."""
-    _, offsets, data = array.buffers()
-    if not len(array):
-        return np.empty(0, dtype=np.uint8), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-    bounds = np.frombuffer(offsets, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    content = np.empty(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
-    return content, bounds[:-1], np.where(_mask(array.is_valid()), np.diff(bounds), 0)
+    bounds, content = content_of(array)
+    return np.frombuffer(content, np.uint8), bounds[:-1], np.where(_mask(array.is_valid()), np.diff(bounds), 0)
 
 
 def _mask(array: pa.Array) -> Mask:
@@ -368,7 +366,7 @@ def _slices(data: U8, begin: I64, length: I64) -> pa.Array:
     if np.any(length < 0) or np.any(begin + length > len(data)):
         raise CorruptTableError("a VARIANT ends too early", hint=_HINT)
     row, nth = _spread(length)
-    return _binary(data[begin[row] + nth], length)
+    return consecutive(data[begin[row] + nth], length)
 
 
 def _width(numbers: I64) -> int:
@@ -383,15 +381,3 @@ def _bytes_of(numbers: npt.NDArray[Any]) -> U8:
 
 def _little(numbers: I64, width: int) -> U8:
     return _bytes_of(numbers)[:, :width]
-
-
-def _ragged(table: U8, lengths: I64) -> pa.Array:
-    """Return the first bytes of each row of a table as binary values."""
-    return _binary(table[np.arange(table.shape[1]) < lengths[:, None]], lengths)
-
-
-def _binary(data: U8, lengths: I64) -> pa.Array:
-    """Return consecutive bytes as binary values."""
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(lengths, dtype=np.int64)])
-    content = pa.py_buffer(np.ascontiguousarray(data).reshape(-1))
-    return pa.Array.from_buffers(_BYTES, len(lengths), [None, pa.py_buffer(offsets), content])

@@ -27,6 +27,7 @@ from paimon_spark.spec.types import (
     MultisetType,
     RowType,
     TypeRoot,
+    entry_types,
     type_to_json,
 )
 
@@ -42,7 +43,6 @@ _PATTERNS = {
 _INTEGRAL = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
 _FRACTIONAL = (st.FloatType, st.DoubleType, st.DecimalType)
 _INFINITY = r"(?i)\A\s*[+-]?inf"
-_INT = AtomicType(TypeRoot.INT, nullable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def text_type(t: DataType) -> Any:
         return st.ArrayType(text_type(t.element))
     if isinstance(t, RowType):
         return st.StructType([st.StructField(m.name, text_type(m.type)) for m in t.fields])
-    return st.MapType(st.StringType(), text_type(_of_map(t)[1]))
+    return st.MapType(st.StringType(), text_type(entry_types(t)[1]))
 
 
 def missing(t: DataType) -> Converted:
@@ -119,11 +119,7 @@ def _inner(t: DataType) -> list[DataType]:
         return [t.element]
     if isinstance(t, RowType):
         return [m.type for m in t.fields]
-    return list(_of_map(t))
-
-
-def _of_map(t: Any) -> tuple[DataType, DataType]:
-    return (t.element, _INT) if isinstance(t, MultisetType) else (t.key, t.value)
+    return list(entry_types(t)) if isinstance(t, MapType | MultisetType) else []
 
 
 # -------------------------------------------------------------------------------------------------------------- atomic
@@ -202,7 +198,7 @@ def _row(value: Column, given: Any, wanted: RowType, *, text: bool) -> Converted
 
 
 def _map(value: Column, given: Any, wanted: MapType | MultisetType, *, text: bool) -> Converted:
-    key_type, value_type = _of_map(wanted)
+    key_type, value_type = entry_types(wanted)
 
     def key(entry: Column) -> Converted:
         return converted(entry.getField("key"), given.keyType, key_type, text=text)

@@ -97,6 +97,15 @@ class RowType:
 
 DataType = AtomicType | ArrayType | MultisetType | MapType | RowType
 
+COUNT = AtomicType(TypeRoot.INT, nullable=False)
+"""The type of multiset counts."""
+
+
+def entry_types(t: MapType | MultisetType) -> tuple[DataType, DataType]:
+    """Return the types of the keys and values of a map, or of the elements and counts of a multiset."""
+    return (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
+
+
 _SIMPLE = {
     "BOOLEAN": TypeRoot.BOOLEAN,
     "TINYINT": TypeRoot.TINYINT,

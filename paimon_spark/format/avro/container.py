@@ -21,6 +21,8 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
+from paimon_spark.format.varints import varint
+
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdDecompressor, ZstdError
 else:
@@ -131,7 +133,7 @@ class AvroContainer:
     def _pieces(self, schema: Any, blocks: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
         yield header(schema, "null", self._sync)
         for count, data in blocks:
-            yield varint(count) + varint(len(data))
+            yield number(count) + number(len(data))
             yield data  # not concatenated: a single row may be very large
             yield self._sync
 
@@ -154,8 +156,13 @@ class AvroContainer:
 def header(schema: Any, codec: str, sync: bytes) -> bytes:
     """Return the beginning of a container."""
     meta = {"avro.schema": json.dumps(schema).encode(), "avro.codec": codec.encode()}
-    entries = b"".join(varint(len(k)) + k.encode() + varint(len(v)) + v for k, v in meta.items())
-    return _MAGIC + varint(len(meta)) + entries + b"\0" + sync
+    entries = b"".join(number(len(k)) + k.encode() + number(len(v)) + v for k, v in meta.items())
+    return _MAGIC + number(len(meta)) + entries + b"\0" + sync
+
+
+def number(value: int) -> bytes:
+    """Return the encoding of a count or a size, which is not negative."""
+    return varint(value << 1)
 
 
 class _Cursor:
@@ -183,17 +190,6 @@ class _Cursor:
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
         raise ValueError("a number has too many bytes")
-
-
-def varint(value: int) -> bytes:
-    """Return the encoding of a count or a size, which is not negative."""
-    value <<= 1
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _metadata(cursor: _Cursor) -> Mapping[str, memoryview]:

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.arrow_types import COUNT, to_arrow_schema, to_arrow_type
+from paimon_spark.format.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.format.avro.leaves import leaf
 from paimon_spark.format.avro.nested import List, Nullable, Struct
 from paimon_spark.format.avro.walk import Content, Node, UnusualError
-from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType
+from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, entry_types
 
 _MOST_NODES = 10_000
 _TEXT_KEY: dict[str, Any] = {"name": "key", "type": "string"}
@@ -140,7 +140,7 @@ class _Schema:
         if isinstance(wanted, ArrayType):
             child = self._node(items, wanted.element)
         elif isinstance(wanted, MapType | MultisetType):
-            key, value = (wanted.key, wanted.value) if isinstance(wanted, MapType) else (wanted.element, COUNT)
+            key, value = entry_types(wanted)
             child = self._node(items, RowType((DataField(0, "key", key), DataField(1, "value", value))))
             if not isinstance(child, Struct):
                 raise UnusualError

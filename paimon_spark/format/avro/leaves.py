@@ -12,7 +12,8 @@ import pyarrow as pa
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.avro.schema import INTEGERS
-from paimon_spark.format.avro.walk import Content, Node, Notes, UnusualError, spread
+from paimon_spark.format.avro.walk import Content, Node, Notes, UnusualError
+from paimon_spark.format.binary_values import with_nulls
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
 _DECIMAL_BYTES = 16
@@ -93,7 +94,7 @@ class _Fixed:
             if (values > 1).any():
                 raise ValueError("a boolean is neither 0 nor 1")
             values = values.astype(np.bool_)
-        return spread(pa.array(values), present)
+        return with_nulls(pa.array(values), present)
 
 
 @dataclass(slots=True)
@@ -115,7 +116,7 @@ class _Numbers:
         values, wanted = pa.array(self.content.numbers(starts)), self.wanted
         if wanted is not None:
             values = values.cast(INTEGERS.get(wanted.root, values.type)).cast(to_arrow_type(wanted))
-        return spread(values, present)
+        return with_nulls(values, present)
 
 
 @dataclass(slots=True)
@@ -138,7 +139,7 @@ class _Texts:
         starts, present = self.starts.placed(places, count)
         sizes, _ = self.sizes.placed(places, count)
         target = pa.binary() if self.wanted is None else to_arrow_type(self.wanted)
-        return spread(_between(self.content, starts, starts + sizes).cast(target), present)
+        return with_nulls(_between(self.content, starts, starts + sizes).cast(target), present)
 
 
 def _between(content: Content, starts: I64, ends: I64) -> pa.Array:
@@ -175,7 +176,7 @@ class _Decimals:
         stored = pa.py_buffer(np.ascontiguousarray(self._words(starts, sizes)[:, ::-1]))
         values = pa.Array.from_buffers(pa.decimal128(38, self.scale), len(starts), [None, stored])
         values.validate(full=True)
-        return spread(values.cast(to_arrow_type(self.wanted)), present)
+        return with_nulls(values.cast(to_arrow_type(self.wanted)), present)
 
     def _words(self, starts: I64, sizes: I64) -> npt.NDArray[np.uint8]:
         """Return the unscaled values with the full number of bytes."""

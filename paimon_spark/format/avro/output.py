@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.avro.container import SYNC_BYTES, header, varint
+from paimon_spark.format.avro.container import SYNC_BYTES, header, number
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -64,7 +64,7 @@ class ContainerOutput:
         if not self._waiting_rows:
             return
         block = self._compress(self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting))
-        self._out.write(varint(self._waiting_rows) + varint(len(block)))
+        self._out.write(number(self._waiting_rows) + number(len(block)))
         self._out.write(block)
         self._out.write(self._sync)
         self._waiting.clear()

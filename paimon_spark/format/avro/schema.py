@@ -8,15 +8,14 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
-from paimon_spark.format.arrow_types import COUNT
 from paimon_spark.spec.types import (
     ArrayType,
     AtomicType,
     DataField,
     DataType,
-    MapType,
     RowType,
     TypeRoot,
+    entry_types,
     not_null,
 )
 
@@ -78,7 +77,7 @@ def _type(name: str, t: DataType) -> Any:
         return _record(name, t.fields)
     if isinstance(t, ArrayType):
         return {"type": "array", "items": _optional(name, t.element)}
-    key, value = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
+    key, value = entry_types(t)
     if _is_text(key):
         return {"type": "map", "values": _optional(name, value)}
     pair = _record(name, (DataField(0, "key", not_null(key)), DataField(1, "value", value)))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from paimon_spark.format.arrow_types import COUNT, to_arrow_type
+from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.avro.schema import INTEGERS
-from paimon_spark.spec.types import ArrayType, AtomicType, DataType, MapType, RowType
+from paimon_spark.spec.types import ArrayType, AtomicType, DataType, RowType, entry_types
 
 
 def column(values: list[Any], t: DataType) -> pa.Array:
@@ -27,7 +27,7 @@ def column(values: list[Any], t: DataType) -> pa.Array:
     if isinstance(t, ArrayType):
         flat = [e for v in values if v is not None for e in v]
         return pa.ListArray.from_arrays(_offsets(values), column(flat, t.element), type=target, mask=mask)
-    key_type, value_type = (t.key, t.value) if isinstance(t, MapType) else (t.element, COUNT)
+    key_type, value_type = entry_types(t)
     pairs = [p for v in values if v is not None for p in _pairs(v)]
     keys, items = column([k for k, _ in pairs], key_type), column([v for _, v in pairs], value_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items, type=target, mask=mask)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64, Mask
+from paimon_spark.format.varints import unzigzag
 
 _PAD = bytes(16)
 _MOST_BYTES = 10
@@ -54,7 +55,7 @@ class Content:
             if n >= _MOST_BYTES - 1 and (byte > 1).any():
                 raise ValueError("a number has too many bytes")
             value[rows] |= (byte.astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * n)
-        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
+        return unzigzag(value)
 
     def sized(self, at: I64, ends: I64) -> tuple[I64, I64]:
         """Return where the bytes of some values begin, and how many there are.
@@ -142,10 +143,3 @@ class Notes:
 def joined(parts: Sequence[I64]) -> I64:
     """Return the numbers of all parts."""
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def spread(values: pa.Array, present: Mask) -> pa.Array:
-    """Return values with nulls where none is present."""
-    if len(values) == len(present):
-        return values
-    return values.take(pa.array(np.cumsum(present) - 1, pa.int64(), mask=~present))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from paimon_spark.format.global_index.varints import read_varint, varint
+from paimon_spark.format.varints import read_varint, varint
 
 Read = Callable[[int, int], bytes]
 """Reads bytes of a file: position and length."""

@@ -31,7 +31,7 @@ from paimon_spark.format.file_index.values import Code
 from paimon_spark.format.global_index.blocks import Handle, Read, read_block, sealed
 from paimon_spark.format.global_index.keys import KeyDomain
 from paimon_spark.format.global_index.sorted_rows import FileSettings, SortedRows, bitmap64, parse_bitmap64
-from paimon_spark.format.global_index.varints import (
+from paimon_spark.format.varints import (
     Bytes,
     all_varints,
     lengths_of,

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.format.file_index.roaring import Ints, spread
+from paimon_spark.format.file_index.roaring import Ints
 from paimon_spark.format.file_index.values import Code, Domain, Literal, texts
-from paimon_spark.format.global_index.varints import Bytes, lengths_of, put_varints, read_varint
+from paimon_spark.format.varints import Bytes, lengths_of, put_varints, read_varint, shortest_decimals
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
@@ -127,7 +127,7 @@ class KeyDomain(Domain):
             body, offsets = texts(codes)
             return body, np.diff(offsets)
         if self.is_wide:
-            return _wide_bytes(codes)
+            return shortest_decimals(codes)
         if self._has_nanos:
             return self._instants(codes)
         stored = self.stored(codes).astype(f"<i{self.width}")
@@ -174,16 +174,3 @@ class KeyDomain(Domain):
 def key_domain(t: Any) -> KeyDomain | None:
     """Return the keys of a type; None if values of the type cannot be keys."""
     return KeyDomain(t) if isinstance(t, AtomicType) and t.root in KEY_TYPES else None
-
-
-def _wide_bytes(values: pa.Array) -> tuple[Bytes, Ints]:
-    """Return decimals as their shortest big-endian two's complement."""
-    values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    start = _DECIMAL_BYTES * values.offset
-    raw = np.frombuffer(values.buffers()[1], np.uint8)[start : start + _DECIMAL_BYTES * len(values)]
-    big = raw.reshape(-1, _DECIMAL_BYTES)[:, ::-1]
-    sign = np.where(big[:, :1] >= 128, 255, 0)
-    redundant = np.cumprod((big[:, :-1] == sign) & ((big[:, 1:] >= 128) == (sign == 255)), axis=1).sum(axis=1)
-    lengths = _DECIMAL_BYTES - redundant
-    places = np.arange(len(big)) * _DECIMAL_BYTES + redundant
-    return np.ascontiguousarray(big).reshape(-1)[spread(places, lengths)], lengths.astype(np.int64)

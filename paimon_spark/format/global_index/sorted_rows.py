@@ -13,7 +13,7 @@ from paimon_spark.format.file_index.roaring import Ints, bitmap_of, serialized
 from paimon_spark.format.global_index.blocks import COMPRESSIONS
 from paimon_spark.format.global_index.keys import KeyDomain
 from paimon_spark.format.global_index.meta import FileKeys
-from paimon_spark.format.global_index.varints import Bytes
+from paimon_spark.format.varints import Bytes
 
 _PREFIX = (1).to_bytes(8, "little") + (0).to_bytes(4, "little")
 _COUNT_BYTES = 8

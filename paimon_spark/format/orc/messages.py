@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from paimon_spark.format.varints import varint
+
 Field = tuple[int, int | bytes]
 """Number and value of a field: an integer, or bytes if it is length-delimited."""
 
@@ -70,16 +72,6 @@ def numbers_of(fields: Iterable[Field], number: int) -> list[int]:
         elif n == number and isinstance(value, int):
             out.append(value)
     return out
-
-
-def varint(value: int) -> bytes:
-    """Return the varint encoding of an integer."""
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def varint_at(data: bytes, at: int) -> tuple[int, int]:

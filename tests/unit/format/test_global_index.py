@@ -21,7 +21,7 @@ from paimon_spark.format.global_index.btree import BTreeReader, btree_file
 from paimon_spark.format.global_index.keys import KeyDomain
 from paimon_spark.format.global_index.meta import FileKeys
 from paimon_spark.format.global_index.sorted_rows import FileSettings, SortedRows
-from paimon_spark.format.global_index.varints import all_varints, varints
+from paimon_spark.format.varints import all_varints, varints
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
 KINDS = {"btree": (btree_file, BTreeReader), "bitmap": (bitmap_file, BitmapReader)}

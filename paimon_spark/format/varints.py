@@ -1,15 +1,31 @@
-"""Variable-length integers, 7 bits a byte from the lowest, as arrays; and byte strings placed by arrays of offsets."""
+"""Numbers of variable length as arrays, and byte strings placed by arrays of offsets.
+
+Varints have 7 bits a byte from the lowest; numbers that may be negative are first mapped to others by zigzag.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from paimon_spark.format.arrays import I64, U64
 from paimon_spark.format.file_index.roaring import Ints, spread
 
 Bytes = npt.NDArray[np.uint8]
 _LONGEST = 10
 _MORE = 0x80
+_DECIMAL_BYTES = 16
+
+
+def zigzag(values: I64) -> U64:
+    """Return numbers that are small if those given are near 0."""
+    return ((values << 1) ^ (values >> 63)).view(np.uint64)
+
+
+def unzigzag(coded: U64) -> I64:
+    """Return the numbers that `zigzag` was given."""
+    return (coded >> np.uint64(1)).view(np.int64) ^ -(coded & np.uint64(1)).view(np.int64)
 
 
 def varint(value: int) -> bytes:
@@ -62,9 +78,28 @@ def put_varints(out: Bytes, places: Ints, values: Ints, lengths: Ints) -> None:
 def varints(values: Ints) -> tuple[Bytes, Ints]:
     """Return the numbers one after the other, and the length of each."""
     lengths = lengths_of(values)
-    out = np.empty(int(lengths.sum()), np.uint8)
-    put_varints(out, np.cumsum(lengths) - lengths, values, lengths)
+    table = np.empty((len(values), int(lengths.max(initial=1))), np.uint8)
+    for i in range(table.shape[1]):
+        table[:, i] = (values >> values.dtype.type(7 * i)).astype(np.uint8) | _MORE
+    out = table[np.arange(table.shape[1]) < lengths[:, None]]
+    out[np.cumsum(lengths) - 1] &= _MORE - 1
     return out, lengths
+
+
+def shortest_decimals(values: pa.Array) -> tuple[Bytes, Ints]:
+    """Return the unscaled values of decimals without nulls one after the other, and the length of each.
+
+    Each is in two's complement, the highest byte first, in as few bytes as possible: Java's `BigInteger.toByteArray`.
+    """
+    if not len(values):
+        return np.zeros(0, np.uint8), np.zeros(0, np.int64)
+    values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    start, size = _DECIMAL_BYTES * values.offset, _DECIMAL_BYTES * len(values)
+    big = np.frombuffer(values.buffers()[1], np.uint8, size, start).reshape(-1, _DECIMAL_BYTES)[:, ::-1]
+    sign = np.where(big[:, :1] >= 128, 255, 0)
+    redundant = (big[:, :-1] == sign) & ((big[:, 1:] >= 128) == (sign == 255))
+    unused = np.logical_and.accumulate(redundant, axis=1).sum(axis=1)
+    return big[np.arange(_DECIMAL_BYTES) >= unused[:, None]], _DECIMAL_BYTES - unused
 
 
 def varints_at(data: Bytes, places: Ints) -> tuple[Ints, Ints]:
