@@ -1,14 +1,11 @@
 """Decoding of Avro records to Arrow columns, many blocks at once.
 
-Where a record ends is known only after it is decoded, but the start of every block is known before. The first records
-of all blocks are walked over together, then the second ones, and so on. The walk notes where values begin; those of a
-column are then converted all at once.
+A walk over all blocks in lockstep notes where values begin; those of a column are then converted all at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ import pyarrow as pa
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_schema, to_arrow_type
 from paimon_spark.format.avro.leaves import leaf
+from paimon_spark.format.avro.lockstep import in_lockstep
 from paimon_spark.format.avro.nested import List, Nullable, Struct
 from paimon_spark.format.avro.walk import Content, Node, UnusualError
 from paimon_spark.spec.types import ArrayType, DataField, DataType, MapType, MultisetType, RowType, entry_types
@@ -47,11 +45,17 @@ def decode_blocks(
         pa.ArrowException: a value is not one of its column's type.
     """
     content, counts = Content(), np.array([count for count, _ in blocks], np.int64)
+
+    def walk(at: I64, begins: I64, ends: I64, rows: I64) -> I64:
+        del begins
+        content.step(len(at))
+        return record.walk(at, rows, ends)
+
     try:
         types = _Schema(content, named)
-        record = replace(types.record(schema, fields), target=None)  # the slots of the rows themselves are known
+        record = types.record(schema, fields)
         content.fill([data for _, data in blocks])
-        _walk(content, record, counts, np.array([len(data) for _, data in blocks], np.int64))
+        in_lockstep(counts, np.array([len(data) for _, data in blocks], np.int64), walk)
         types.check()
         rows, target = int(counts.sum()), to_arrow_schema(fields)
         return pa.RecordBatch.from_arrays(record.arrays(None, rows, list(target)), schema=target)
@@ -59,22 +63,6 @@ def decode_blocks(
         return None
     except IndexError as e:
         raise ValueError("a value extends beyond its block") from e
-
-
-def _walk(content: Content, record: Struct, counts: I64, sizes: I64) -> None:
-    """Walk over all records: the n-th ones of all blocks that have so many, for every n."""
-    block_ends, row_ends = np.cumsum(sizes), np.cumsum(counts)
-    order = np.argsort(-counts, kind="stable")
-    counts_down = -counts[order]
-    at, ends, firsts = (block_ends - sizes)[order], block_ends[order], (row_ends - counts)[order]
-    for step in range(-int(counts_down[0]) if len(order) else 0):
-        alive = int(np.searchsorted(counts_down, -step, side="left"))
-        content.step(alive)
-        at[:alive] = record.walk(at[:alive].copy(), firsts[:alive] + step, ends[:alive])
-        if (at[:alive] > ends[:alive]).any():
-            raise ValueError("a record extends beyond its block")
-    if (at != ends).any():
-        raise ValueError("a block has more bytes than its records")
 
 
 class _Schema:
@@ -91,11 +79,18 @@ class _Schema:
         for union in self._unions:
             union.check()
 
-    def record(self, schema: Mapping[str, Any], fields: Sequence[DataField] | None) -> Struct:
-        """Return the node of a record, of which some fields are read, or none."""
-        wanted = {f.name: f.type for f in fields or ()}
+    def record(
+        self, schema: Mapping[str, Any], fields: Sequence[DataField] = (), target: pa.StructType | None = None
+    ) -> Struct:
+        """Return the node of a record.
+
+        Args:
+            schema: its schema.
+            fields: those that are read.
+            target: the type of the record as a value; None for a row, and for a record that is not read.
+        """
+        wanted = {f.name: f.type for f in fields}
         members = {m["name"]: self._node(m["type"], wanted.get(m["name"])) for m in schema["fields"]}
-        target = None if fields is None else pa.struct(list(to_arrow_schema(fields)))
         return Struct(list(members.values()), [members.get(name) for name in wanted], target)
 
     def _node(self, schema: Any, wanted: DataType | None) -> Node:
@@ -129,9 +124,11 @@ class _Schema:
         return found
 
     def _row(self, schema: Mapping[str, Any], wanted: DataType | None) -> Node:
-        if wanted is not None and not isinstance(wanted, RowType):
+        if wanted is None:
+            return self.record(schema)
+        if not isinstance(wanted, RowType):
             raise UnusualError
-        return self.record(schema, None if wanted is None else wanted.fields)
+        return self.record(schema, wanted.fields, to_arrow_type(wanted))
 
     def _list(self, items: Any, wanted: DataType | None) -> Node:
         """Return the node of an array, or of a map whose entries are such a record."""

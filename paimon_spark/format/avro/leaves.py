@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.avro.schema import INTEGERS
-from paimon_spark.format.avro.walk import Content, Node, Notes, UnusualError
+from paimon_spark.format.avro.walk import Content, Node, Offsets, UnusualError
 from paimon_spark.format.binary_values import with_nulls
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
 
@@ -61,9 +62,9 @@ def leaf(name: str, schema: dict[str, Any], wanted: DataType | None, content: Co
         if schema.get("logicalType") == "decimal" or wanted.root not in _READ_AS.get(name, ()):
             raise UnusualError
     if name in _FIXED:
-        return _Fixed(content, wanted, _FIXED[name].itemsize, _FIXED[name])
+        return _Fixed(content, wanted, _FIXED[name])
     if name == "fixed":
-        return _Fixed(content, None, int(schema["size"]), np.dtype("u1"))
+        return _Fixed(content, None, np.dtype((np.void, int(schema["size"]))))
     if name in ("int", "long", "enum"):
         return _Numbers(content, wanted)
     if name in ("string", "bytes"):
@@ -72,111 +73,104 @@ def leaf(name: str, schema: dict[str, Any], wanted: DataType | None, content: Co
 
 
 @dataclass(slots=True)
-class _Fixed:
-    """Values of a fixed size."""
+class _Leaf(ABC):
+    """Values of an atomic type; their offsets are noted if they are wanted."""
 
     content: Content
     wanted: AtomicType | None
-    size: int
-    dtype: np.dtype[Any]
-    notes: Notes = field(default_factory=Notes)
+    offsets: Offsets = field(default_factory=Offsets, init=False)
 
     def walk(self, at: I64, slots: I64, ends: I64) -> I64:
-        del ends
         if self.wanted is not None:
-            self.notes.add(slots, at)
-        return at + self.size
+            self.offsets.add(slots, at)
+        return self._end(at, ends)
 
     def array(self, places: I64 | None, count: int) -> pa.Array:
-        starts, present = self.notes.placed(places, count)
-        values = self.content.bytes[starts[:, None] + np.arange(self.size)].view(self.dtype).reshape(-1)
-        if self.wanted is not None and self.wanted.root is TypeRoot.BOOLEAN:
+        if self.wanted is None:
+            raise TypeError("the values are not read")
+        at, present = self.offsets.placed(places, count)
+        return with_nulls(self._values(at, self.wanted), present)
+
+    @abstractmethod
+    def _end(self, at: I64, ends: I64) -> I64:
+        """Return where the values at some offsets end."""
+
+    @abstractmethod
+    def _values(self, at: I64, wanted: AtomicType) -> pa.Array:
+        """Return the values at some offsets."""
+
+
+@dataclass(slots=True)
+class _Fixed(_Leaf):
+    """Values of a fixed size."""
+
+    dtype: np.dtype[Any]
+
+    def _end(self, at: I64, ends: I64) -> I64:
+        del ends
+        return at + self.dtype.itemsize
+
+    def _values(self, at: I64, wanted: AtomicType) -> pa.Array:
+        values = self.content.bytes[at[:, None] + np.arange(self.dtype.itemsize)].view(self.dtype).reshape(-1)
+        if wanted.root is TypeRoot.BOOLEAN:
             if (values > 1).any():
                 raise ValueError("a boolean is neither 0 nor 1")
             values = values.astype(np.bool_)
-        return with_nulls(pa.array(values), present)
+        return pa.array(values)
 
 
 @dataclass(slots=True)
-class _Numbers:
+class _Numbers(_Leaf):
     """Values of a variable number of bytes: int, long, and the indexes of enums."""
 
-    content: Content
-    wanted: AtomicType | None
-    notes: Notes = field(default_factory=Notes)
-
-    def walk(self, at: I64, slots: I64, ends: I64) -> I64:
+    def _end(self, at: I64, ends: I64) -> I64:
         del ends
-        if self.wanted is not None:
-            self.notes.add(slots, at)
         return at + self.content.spans[at]
 
-    def array(self, places: I64 | None, count: int) -> pa.Array:
-        starts, present = self.notes.placed(places, count)
-        values, wanted = pa.array(self.content.numbers(starts)), self.wanted
-        if wanted is not None:
-            values = values.cast(INTEGERS.get(wanted.root, values.type)).cast(to_arrow_type(wanted))
-        return with_nulls(values, present)
+    def _values(self, at: I64, wanted: AtomicType) -> pa.Array:
+        values = pa.array(self.content.numbers(at))
+        return values.cast(INTEGERS.get(wanted.root, values.type)).cast(to_arrow_type(wanted))
 
 
 @dataclass(slots=True)
-class _Texts:
+class _Texts(_Leaf):
     """Values preceded by their size: string and bytes."""
 
-    content: Content
-    wanted: AtomicType | None
-    starts: Notes = field(default_factory=Notes)
-    sizes: Notes = field(default_factory=Notes)
-
-    def walk(self, at: I64, slots: I64, ends: I64) -> I64:
-        starts, sizes = self.content.sized(at, ends)
-        if self.wanted is not None:
-            self.starts.add(slots, starts)
-            self.sizes.add(slots, sizes)
+    def _end(self, at: I64, ends: I64) -> I64:
+        starts, sizes = self.content.sized(at)
+        if (sizes.view(np.uint64) > (ends - starts).view(np.uint64)).any():  # also negative ones
+            raise ValueError("a text extends beyond its block")
         return starts + sizes
 
-    def array(self, places: I64 | None, count: int) -> pa.Array:
-        starts, present = self.starts.placed(places, count)
-        sizes, _ = self.sizes.placed(places, count)
-        target = pa.binary() if self.wanted is None else to_arrow_type(self.wanted)
-        return with_nulls(_between(self.content, starts, starts + sizes).cast(target), present)
+    def _values(self, at: I64, wanted: AtomicType) -> pa.Array:
+        starts, sizes = self.content.sized(at)
+        return _between(self.content, starts, starts + sizes).cast(to_arrow_type(wanted))
 
 
 def _between(content: Content, starts: I64, ends: I64) -> pa.Array:
     """Return the bytes between offsets: every second value of an array that also has what lies between two values."""
-    bounds = np.stack((starts, ends), axis=1).reshape(-1).astype(np.int32)
     if not len(starts):
         return pa.array([], pa.binary())
+    bounds = np.stack((starts, ends), axis=1).reshape(-1).astype(np.int32)
     buffers = [None, pa.py_buffer(bounds), pa.py_buffer(content.raw)]
     alternating = pa.Array.from_buffers(pa.binary(), len(bounds) - 1, buffers)
     return alternating.take(pa.array(np.arange(0, len(bounds), 2)))
 
 
 @dataclass(slots=True)
-class _Decimals:
+class _Decimals(_Texts):
     """Decimals: the size and the bytes of the unscaled value, the highest first."""
 
-    content: Content
-    wanted: AtomicType
     scale: int
-    starts: Notes = field(default_factory=Notes)
-    sizes: Notes = field(default_factory=Notes)
 
-    def walk(self, at: I64, slots: I64, ends: I64) -> I64:
-        starts, sizes = self.content.sized(at, ends)
-        self.starts.add(slots, starts)
-        self.sizes.add(slots, sizes)
-        return starts + sizes
-
-    def array(self, places: I64 | None, count: int) -> pa.Array:
-        starts, present = self.starts.placed(places, count)
-        sizes, _ = self.sizes.placed(places, count)
+    def _values(self, at: I64, wanted: AtomicType) -> pa.Array:
+        starts, sizes = self.content.sized(at)
         if len(sizes) and sizes.max() > _DECIMAL_BYTES:
             raise UnusualError
         stored = pa.py_buffer(np.ascontiguousarray(self._words(starts, sizes)[:, ::-1]))
         values = pa.Array.from_buffers(pa.decimal128(38, self.scale), len(starts), [None, stored])
         values.validate(full=True)
-        return with_nulls(values.cast(to_arrow_type(self.wanted)), present)
+        return values.cast(to_arrow_type(wanted))
 
     def _words(self, starts: I64, sizes: I64) -> npt.NDArray[np.uint8]:
         """Return the unscaled values with the full number of bytes."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64, Mask
-from paimon_spark.format.avro.walk import Content, Node, Notes, joined
+from paimon_spark.format.avro.walk import Content, Node, Slots
 
 
 @dataclass(slots=True)
@@ -58,12 +58,12 @@ class Struct:
     members: Sequence[Node]
     chosen: Sequence[Node | None]
     target: pa.StructType | None
-    notes: Notes = field(default_factory=Notes)
+    slots: Slots = field(default_factory=Slots)
 
     def walk(self, at: I64, slots: I64, ends: I64) -> I64:
         """Note the members of one record in each block."""
         if self.target is not None:
-            self.notes.add(slots, slots)
+            self.slots.add(slots)
         for member in self.members:
             at = member.walk(at, slots, ends)
         return at
@@ -72,7 +72,7 @@ class Struct:
         """Return all records."""
         if self.target is None:
             raise TypeError("the record is not read")
-        _, present = self.notes.placed(places, count)
+        present = self.slots.present(places, count)
         return pa.StructArray.from_arrays(
             self.arrays(places, count, self.target), fields=list(self.target), mask=_absent(present)
         )
@@ -92,15 +92,15 @@ class List:
     content: Content
     child: Node
     target: pa.DataType | None
-    notes: Notes = field(default_factory=Notes)
-    parents: list[I64] = field(default_factory=list)
+    slots: Slots = field(default_factory=Slots)
+    parents: Slots = field(default_factory=Slots)
     """For each value in the order of the walk, which is its slot, the slot that its array belongs to."""
     values: int = 0
 
     def walk(self, at: I64, slots: I64, ends: I64) -> I64:
         """Note the values of one array in each block."""
         if self.target is not None:
-            self.notes.add(slots, slots)
+            self.slots.add(slots)
         at, rows = at.copy(), np.arange(len(at))
         while len(rows):
             begin = at[rows]
@@ -115,7 +115,8 @@ class List:
         """Walk over the next values of the arrays in some rows."""
         while len(rows):
             self.content.step(len(rows))
-            self.parents.append(slots[rows])
+            if self.target is not None:
+                self.parents.add(slots[rows])
             own = np.arange(self.values, self.values + len(rows))
             self.values += len(rows)
             end = self.child.walk(at[rows], own, ends[rows])
@@ -129,8 +130,7 @@ class List:
         """Return all arrays or maps."""
         if self.target is None:
             raise TypeError("the array is not read")
-        _, present = self.notes.placed(places, count)
-        parents = joined(self.parents) if places is None else places[joined(self.parents)]
+        present, parents = self.slots.present(places, count), self.parents.placed(places)
         order = np.argsort(parents, kind="stable")
         own = np.empty(len(order), np.int64)
         own[order] = np.arange(len(order))

@@ -57,16 +57,9 @@ class Content:
             value[rows] |= (byte.astype(np.uint64) & np.uint64(0x7F)) << np.uint64(7 * n)
         return unzigzag(value)
 
-    def sized(self, at: I64, ends: I64) -> tuple[I64, I64]:
-        """Return where the bytes of some values begin, and how many there are.
-
-        Raises:
-            ValueError: a value has a negative size, or extends beyond its block.
-        """
-        starts, sizes = at + self.spans[at], self.numbers(at)
-        if (sizes.view(np.uint64) > (ends - starts).view(np.uint64)).any():
-            raise ValueError("a text extends beyond its block")
-        return starts, sizes
+    def sized(self, at: I64) -> tuple[I64, I64]:
+        """Return where the bytes of some values begin, after their size, and how many there are."""
+        return at + self.spans[at], self.numbers(at)
 
     def step(self, values: int) -> None:
         """Count a step of the walk.
@@ -118,26 +111,46 @@ class Node(Protocol):
         ...
 
 
-class Notes:
-    """Offsets or other numbers, each noted for a slot."""
+class Slots:
+    """The slots of some values, in the order of a walk."""
 
     def __init__(self) -> None:
-        self._slots: list[I64] = []
-        self._numbers: list[I64] = []
+        self._parts: list[I64] = []
 
-    def add(self, slots: I64, numbers: I64) -> None:
-        """Note numbers."""
-        self._slots.append(slots)
-        self._numbers.append(numbers)
+    def add(self, slots: I64) -> None:
+        """Note slots."""
+        self._parts.append(slots)
+
+    def placed(self, places: I64 | None) -> I64:
+        """Return the places of the slots, which are the slots themselves without `places`."""
+        slots = joined(self._parts)
+        return slots if places is None else places[slots]
+
+    def present(self, places: I64 | None, count: int) -> Mask:
+        """Return which of all places there are values for."""
+        present = np.zeros(count, np.bool_)
+        present[self.placed(places)] = True
+        return present
+
+
+class Offsets:
+    """The offsets of values, each noted for a slot."""
+
+    def __init__(self) -> None:
+        self._slots = Slots()
+        self._parts: list[I64] = []
+
+    def add(self, slots: I64, at: I64) -> None:
+        """Note offsets."""
+        self._slots.add(slots)
+        self._parts.append(at)
 
     def placed(self, places: I64 | None, count: int) -> tuple[I64, Mask]:
-        """Return the numbers in the order of their places, and at which of all places there is one."""
-        slots = joined(self._slots) if places is None else places[joined(self._slots)]
-        present = np.zeros(count, np.bool_)
-        present[slots] = True
-        numbers = np.zeros(count, np.int64)
-        numbers[slots] = joined(self._numbers)
-        return numbers[present], present
+        """Return the offsets in the order of their places, and at which of all places there is one."""
+        found = np.full(count, -1, np.int64)
+        found[self._slots.placed(places)] = joined(self._parts)
+        present = found >= 0
+        return found[present], present
 
 
 def joined(parts: Sequence[I64]) -> I64:

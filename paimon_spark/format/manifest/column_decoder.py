@@ -1,8 +1,7 @@
 """The columns by which manifest entries are selected, decoded for many entries at once.
 
-The end of an entry is known only after it is decoded, but the start of every block is known before: the first entries
-of all blocks are decoded together, then the second ones, and so on. The result has the offsets of the parts of each
-entry, which are not decoded. Like the decoder of single entries, it supports the usual layout, and makes the same
+The entries of all blocks are decoded in lockstep. The result has the offsets of the parts of each entry, which are not
+decoded. Like the decoder of single entries, it supports the usual layout, and makes the same
 checks.
 """
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.avro.lockstep import BlockSizeError, in_lockstep
 from paimon_spark.format.manifest.file_decoder import decode_tail
 from paimon_spark.format.manifest.layout import FILE_LAYOUT, HEAD_LAYOUT, Field, Kind, tail_layout
 from paimon_spark.format.manifest.primitives import UnknownLayoutError, decode_null_counts, decode_texts
@@ -86,7 +86,7 @@ def decode_columns(blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, 
     """
     try:
         return _Reader(blocks, partitions).read()
-    except (UnknownLayoutError, LookupError, UnicodeDecodeError):
+    except (BlockSizeError, UnknownLayoutError, LookupError, UnicodeDecodeError):
         return None
 
 
@@ -114,36 +114,27 @@ def decode_longs(data: npt.NDArray[np.uint8], at: I64) -> tuple[I64, I64]:
 
 
 class _Reader:
-    """Reads the entries of all blocks in parallel; `_at` is the position in each block with remaining entries."""
+    """Reads the entries of all blocks in lockstep; `_at` is the position in each block with remaining entries."""
 
     def __init__(self, blocks: Sequence[tuple[int, bytes]], partitions: dict[bytes, int]) -> None:
         self._partitions = partitions
         self._counts = np.array([count for count, _ in blocks], np.int64)
-        lengths = np.array([len(data) for _, data in blocks], np.int64)
+        self._lengths = np.array([len(data) for _, data in blocks], np.int64)
         self._raw = b"".join([*(data for _, data in blocks), _PAD])
         self._bytes = np.frombuffer(self._raw, np.uint8)
         self._size = len(self._raw) - len(_PAD)
-        self._begins = np.concatenate(([0], np.cumsum(lengths)[:-1]))
-        self._ends = self._begins + lengths
-        self._firsts = np.concatenate(([0], np.cumsum(self._counts)[:-1]))
-        self._at = self._begins
+        self._at = np.empty(0, np.int64)
 
     def read(self) -> DecodedColumns:
-        total = int(self._counts.sum())
-        table = np.empty((len(fields(DecodedColumns)), total), np.int64)
-        order = np.argsort(-self._counts, kind="stable")
-        descending, at = self._counts[order], self._begins[order]
-        begins, ends, firsts = self._begins[order], self._ends[order], self._firsts[order]
-        for step in range(int(descending[0]) if len(order) else 0):
-            lanes = int(np.searchsorted(-descending, -step, side="left"))
-            self._at = at[:lanes]
-            columns = self._entries(begins[:lanes])
-            if (self._at > ends[:lanes]).any():
-                raise UnknownLayoutError
-            at[:lanes] = self._at
-            table[:, firsts[:lanes] + step] = columns
-        if (at != ends).any():
-            raise UnknownLayoutError
+        table = np.empty((len(fields(DecodedColumns)), int(self._counts.sum())), np.int64)
+
+        def decode(at: I64, begins: I64, ends: I64, entries: I64) -> I64:
+            del ends
+            self._at = at
+            table[:, entries] = self._entries(begins)
+            return self._at
+
+        in_lockstep(self._counts, self._lengths, decode)
         return DecodedColumns(*table)
 
     def _entries(self, begins: I64) -> npt.NDArray[Any]:
