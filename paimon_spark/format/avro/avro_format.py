@@ -195,7 +195,7 @@ class AvroWriter:
         self._schema = to_arrow_schema(fields)
         self._stats = stats
         schema = avro_schema(fields)
-        fastavro.parse_schema(schema)
+        fastavro.parse_schema(schema)  # refuses names that Avro does not have
         self._sink = file_io.open_output(path)
         self._rows = 0
         try:

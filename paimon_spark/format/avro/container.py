@@ -12,7 +12,6 @@ import io
 import json
 import lzma
 import struct
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,11 +21,7 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from paimon_spark.format.varints import varint
-
-if sys.version_info >= (3, 14):
-    from compression.zstd import ZstdDecompressor, ZstdError
-else:
-    from backports.zstd import ZstdDecompressor, ZstdError
+from paimon_spark.format.zstd import ZstdDecompressor, ZstdError
 
 _MAGIC = b"Obj\x01"
 SYNC_BYTES = 16

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import os
-import sys
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -12,13 +11,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.format import zstd
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.avro.container import SYNC_BYTES, header, number
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 _Content = bytes | memoryview
 BLOCK_BYTES: Final = 64_000

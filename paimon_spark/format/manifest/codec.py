@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,11 +51,6 @@ from paimon_spark.spec.manifest import (
     SimpleStats,
 )
 from paimon_spark.spec.paths import POSTPONE_BUCKET
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)

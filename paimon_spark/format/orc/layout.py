@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Self
 import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.format import zstd
 from paimon_spark.format.orc.messages import (
     Field,
     message,
@@ -21,11 +21,6 @@ from paimon_spark.format.orc.messages import (
     varint_at,
     with_field,
 )
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 MAGIC = b"ORC"
 DATA, SECONDARY = 1, 5
