@@ -21,41 +21,38 @@ Json = dict[str, Any]
 
 def describe_tables(request: Request) -> Json:
     """Return the descriptions of tables and views; None for those that were dropped, a message for unreadable ones."""
-    return {"tables": _of_each(request, lambda name: _describe(request, name))}
-
-
-def _of_each(request: Request, describe: Callable[[str], Json | None]) -> list[Json | None]:
-    place = catalog_of(request.envelope.catalog).warehouse
-    return in_parallel(describe, request.args["names"], threads_for(place))
-
-
-def _describe(request: Request, name: str) -> Json | None:
-    identifier = Identifier(request.args["database"], name)
-    try:
-        view = catalog_of(request.envelope.catalog).find_view(identifier)
-        if view is not None:
-            return described_view(view)
-        table = load_named(request.envelope, identifier)
-        return described(request.envelope, table, TableToken(identifier.database, name, table.schema.id))
-    except NotFoundError:
-        return None
-    except PaimonError as error:
-        return {"kind": "unreadable", "message": str(error)}
+    return _of_each(request, _describe)
 
 
 def describe_columns(request: Request) -> Json:
     """Return columns and primary keys of tables; None for those that were dropped, a message for unreadable ones."""
-    return {"tables": _of_each(request, lambda name: _columns(request, name))}
+    return _of_each(request, _columns)
 
 
-def _columns(request: Request, name: str) -> Json | None:
-    try:
-        table = load_named(request.envelope, Identifier(request.args["database"], name))
-        return {"schema": struct_to_spark(shown_fields(table)), "keys": list(table.schema.primary_keys)}
-    except NotFoundError:
-        return None
-    except PaimonError as error:
-        return {"message": str(error)}
+def _of_each(request: Request, describe: Callable[[Request, Identifier], Json]) -> Json:
+    def one(name: str) -> Json | None:
+        try:
+            return describe(request, Identifier(request.args["database"], name))
+        except NotFoundError:
+            return None
+        except PaimonError as error:
+            return {"kind": "unreadable", "message": str(error)}
+
+    place = catalog_of(request.envelope.catalog).warehouse
+    return {"tables": in_parallel(one, request.args["names"], threads_for(place))}
+
+
+def _describe(request: Request, identifier: Identifier) -> Json:
+    view = catalog_of(request.envelope.catalog).find_view(identifier)
+    if view is not None:
+        return described_view(view)
+    table = load_named(request.envelope, identifier)
+    return described(request.envelope, table, TableToken(identifier.database, identifier.table, table.schema.id))
+
+
+def _columns(request: Request, identifier: Identifier) -> Json:
+    table = load_named(request.envelope, identifier)
+    return {"schema": struct_to_spark(shown_fields(table)), "keys": list(table.schema.primary_keys)}
 
 
 def max_partition(request: Request) -> Json:

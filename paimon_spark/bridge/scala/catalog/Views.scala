@@ -68,17 +68,19 @@ trait PaimonViews { this: PaimonCatalog =>
 
   /** The descriptions of many tables and views, in one request. */
   private[paimonbridge] def describeAll(namespace: Array[String], names: Seq[String]): Seq[JsonNode] =
-    Json.items(Engine.json("describe_tables", Map("database" -> namespace.mkString("."), "names" -> names), ref,
-      namespace = ref.name +: namespace.toSeq).get("tables"))
+    ofEach("describe_tables", namespace, names)
 
   /** The columns and the primary key of each table that is there, in one request; a message for one that cannot be read. */
   private[sql] def columnsOf(namespace: Array[String],
       names: Seq[String]): Map[String, Either[String, (StructType, Seq[String])]] =
-    names.zip(Json.items(Engine.json("describe_columns", Map("database" -> namespace.mkString("."), "names" -> names), ref,
-      namespace = ref.name +: namespace.toSeq).get("tables"))).filterNot(_._2.isNull).map { case (name, found) =>
+    names.zip(ofEach("describe_columns", namespace, names)).filterNot(_._2.isNull).map { case (name, found) =>
       name -> Json.optional(found, "message").map(_.asText())
         .toLeft((JvmFrames.schema(found.get("schema")), Json.strings(found.get("keys"))))
     }.toMap
+
+  private def ofEach(method: String, namespace: Array[String], names: Seq[String]): Seq[JsonNode] =
+    Json.items(Engine.json(method, Map("database" -> namespace.mkString("."), "names" -> names), ref,
+      namespace = ref.name +: namespace.toSeq).get("tables"))
 
   def loadView(ident: Identifier): PaimonView =
     PaimonView.of(ViewName(ref.name, ident), request("load_view", ident, Map.empty, idempotent = true))
