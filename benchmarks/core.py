@@ -57,15 +57,28 @@ from paimon_spark.spec.types import DataField
 _RUNS = 5
 _CHUNK = 65_536
 _NARROW = ["id", "i", "b", "d"]
+
+
+def _write_avro(rows: pa.Table, path: Path) -> None:
+    schema = fastavro.parse_schema(avro_schema(fields_from_arrow(rows.schema)))
+    with path.open("wb") as out:
+        fastavro.writer(out, schema, rows.to_pylist(), codec="zstandard")
+
+
+def _read_avro(path: Path, names: list[str]) -> pa.Table:
+    with path.open("rb") as stored:
+        return pa.Table.from_pylist(list(fastavro.reader(stored))).select(names)
+
+
 _ENCODERS: dict[str, Callable[[pa.Table, Path], None]] = {
     "parquet": lambda rows, path: pq.write_table(rows, path, compression="zstd"),
     "orc": lambda rows, path: po.write_table(rows, path, compression="zstd"),
-    "avro": lambda rows, path: _write_avro(rows, path),
+    "avro": _write_avro,
 }
 _DECODERS: dict[str, Callable[[Path, list[str]], pa.Table]] = {
     "parquet": lambda path, names: pq.read_table(path, columns=names, use_threads=False),
     "orc": lambda path, names: po.read_table(path, columns=names),
-    "avro": lambda path, names: _read_avro(path, names),
+    "avro": _read_avro,
 }
 _LIBRARIES = {"parquet": "pyarrow", "orc": "pyarrow", "avro": "fastavro"}
 
@@ -217,17 +230,6 @@ def writing(rows: pa.Table, kind: str, warehouse: Path) -> Iterator[Figure]:
     yield Figure(
         f"sort and write {shape}", rows.num_rows, "rows", cost(write), f"{_LIBRARIES[kind]}'s {kind} encoder", floor
     )
-
-
-def _write_avro(rows: pa.Table, path: Path) -> None:
-    schema = fastavro.parse_schema(avro_schema(fields_from_arrow(rows.schema)))
-    with path.open("wb") as out:
-        fastavro.writer(out, schema, rows.to_pylist(), codec="zstandard")
-
-
-def _read_avro(path: Path, names: list[str]) -> pa.Table:
-    with path.open("rb") as stored:
-        return pa.Table.from_pylist(list(fastavro.reader(stored))).select(names)
 
 
 def reading(rows: pa.Table, warehouse: Path) -> Iterator[Figure]:
