@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.guarded import GuardedFileIO, unguarded
 from paimon_spark.fs.local import LocalFileIO, local_path
 
 _PIECE = 8 << 20
@@ -35,9 +36,23 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
     """
     if _size(target, new_path) == source.status(path).size:
         return
-    if not (isinstance(source, LocalFileIO) and isinstance(target, LocalFileIO)):
+    if not _linked(source, path, target, new_path):
         copy_file(source, path, target, new_path)
-        return
+
+
+def link_within(file_io: FileIO, path: str, new_path: str) -> bool:
+    """Hard-link an immutable file within one local file system; return whether the store can do so."""
+    store = unguarded(file_io)
+    if not isinstance(store, LocalFileIO):
+        return False
+    if isinstance(file_io, GuardedFileIO):
+        file_io.guard.check_change(new_path)
+    return _linked(store, path, store, new_path)
+
+
+def _linked(source: FileIO, path: str, target: FileIO, new_path: str) -> bool:
+    if not (isinstance(source, LocalFileIO) and isinstance(target, LocalFileIO)):
+        return False
     new = Path(local_path(new_path))
     new.parent.mkdir(parents=True, exist_ok=True)
     new.unlink(missing_ok=True)
@@ -47,7 +62,8 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
     except OSError as e:
         if e.errno not in _NOT_LINKED:
             raise
-        copy_file(source, path, target, new_path)
+        return False
+    return True
 
 
 def sync_below(file_io: FileIO, root: str, paths: Sequence[str]) -> None:

@@ -24,6 +24,8 @@ from paimon_spark.core.write.row_conversion import Rows
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 
+_FEW_BYTES = 16 << 20
+
 
 class MergeTreeWriter:
     """Buffers rows of one bucket, then sorts and merges them into level-0 files.
@@ -61,6 +63,8 @@ class MergeTreeWriter:
         self._changelog = self._changelog_writer() if changelog else None
         self.changelog: list[DataFileMeta] = []
         """The changelog files; complete after `finish`."""
+        self._unwritten: RollingWriter | None = None
+        """The changelog, if its rows are those of the data file that is written next."""
         self.buffered_bytes = 0
 
     def add(self, rows: Rows, size: int) -> None:
@@ -90,9 +94,12 @@ class MergeTreeWriter:
 
     def finish(self) -> list[DataFileMeta]:
         """Write the buffered rows; return all files."""
-        rows = self._sorted(self._order.partial() if self._runs else self._order)
+        only = not self._runs and not self._done
+        rows = self._sorted(self._order.partial() if self._runs else self._order, only=only)
         if rows is not None or self._runs:
             self._write_files(rows, merged=not self._runs)
+        if rows is not None and self._unwritten is not None:
+            self._share(self._unwritten, rows)
         if self._changelog is not None:
             self.changelog = self._changelog.close()
         return [f for _, files in self._done for f in files]
@@ -105,8 +112,11 @@ class MergeTreeWriter:
             writer.abort()
         self._waiting = []
 
-    def _sorted(self, order: MergeOrder) -> pa.Table | None:
-        """Empty the buffer and return its rows merged in key order."""
+    def _sorted(self, order: MergeOrder, *, only: bool = False) -> pa.Table | None:
+        """Empty the buffer and return its rows merged in key order; write all versions to the changelog.
+
+        Few rows that are the `only` ones of the bucket, and that merging leaves as they are, are not written yet.
+        """
         if not self._waiting:
             return None
         waiting, self._waiting, self.buffered_bytes = self._waiting, [], 0
@@ -115,9 +125,24 @@ class MergeTreeWriter:
         if self._changelog is None:
             return merge_rows(rows, order)
         versions = sorted_rows(rows, order)
-        self._changelog.write(sorted_versions(versions))
+        logged = sorted_versions(versions)
+        if only and rows.nbytes <= _FEW_BYTES:
+            merged = order.function(versions)
+            if merged.equals(logged):
+                self._unwritten = self._changelog
+            else:
+                self._changelog.write(logged)
+            return merged
+        self._changelog.write(logged)
         self._changelog.roll()
+        del logged
         return order.function(versions)
+
+    def _share(self, changelog: RollingWriter, rows: pa.Table) -> None:
+        """Link the data file of `rows` into the changelog; write the rows again where that is not possible."""
+        writer, files = self._done[-1]
+        if len(files) != 1 or not changelog.link(writer, files[0]):
+            changelog.write(rows)
 
     def _changelog_writer(self) -> RollingWriter:
         return RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND, changelog=True)

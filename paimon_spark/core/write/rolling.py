@@ -25,6 +25,7 @@ from paimon_spark.errors import ArgumentError
 from paimon_spark.format.base import FileWriter, WrittenFile
 from paimon_spark.format.file_index.writer import FileIndexWriter
 from paimon_spark.format.registry import for_name
+from paimon_spark.fs.copying import link_within
 from paimon_spark.spec.file_indexes import INDEX_SUFFIX, index_specs
 from paimon_spark.spec.identifier import shown
 from paimon_spark.spec.kinds import KEY_FIELD_ID_START, KEY_PREFIX, SEQUENCE_NUMBER, FileSource
@@ -127,6 +128,25 @@ class RollingWriter:
         self._finish()
         return self._done
 
+    def link(self, other: RollingWriter, file: DataFileMeta) -> bool:
+        """Add the closed file of another writer of the bucket under a name of its own, without writing its rows again.
+
+        Returns:
+            False if this writer would write the rows differently, or the store has no hard links: no file is added.
+        """
+        if other._written_as() != self._written_as() or other._indexes or other._blobs:
+            return False
+        name = self._new_name()
+        old, new = file_in(self._directory, file.file_name), file_in(self._directory, name)
+        if not link_within(self._table.file_io, old, new):
+            return False
+        self._done.append(replace(file, file_name=name))
+        return True
+
+    def _written_as(self) -> tuple[object, ...]:
+        """Return what the bytes and the metadata of a file depend on besides its rows."""
+        return self._format, self._compression, self._fields, self._modes, self._level, self._source
+
     def abort(self) -> None:
         """Delete all written files."""
         if self._open is not None:
@@ -143,9 +163,7 @@ class RollingWriter:
         return min(_MAX_SLICE, max(_MIN_SLICE, _SLICE_BYTES // width))
 
     def _begin(self) -> _OpenFile:
-        options, paths = self._table.options, self._table.paths
-        new_name = paths.new_changelog_file if self._changelog else paths.new_data_file
-        name = new_name(self._format, self._compression)
+        options, name = self._table.options, self._new_name()
         try:
             writer = for_name(self._format).open_writer(
                 self._table.file_io,
@@ -160,6 +178,11 @@ class RollingWriter:
         index = FileIndexWriter(self._indexes, self._stored) if self._indexes else None
         self._open = _OpenFile(name, writer, self._keys, tracked=self._tracked, index=index)
         return self._open
+
+    def _new_name(self) -> str:
+        paths = self._table.paths
+        new_name = paths.new_changelog_file if self._changelog else paths.new_data_file
+        return new_name(self._format, self._compression)
 
     def _too_long(self) -> ArgumentError:
         partition = self._directory.removeprefix(self._table.path).strip("/")
