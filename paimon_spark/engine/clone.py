@@ -164,6 +164,12 @@ def _check_source(source: Table, target: Table) -> None:
             f"Table {source.name} has 'row-tracking.enabled'; its files cannot be copied without changing ids of rows.",
             hint="Create the target and use INSERT INTO … SELECT.",
         )
+    if source.options.snapshot_ordering:
+        raise UnsupportedError(
+            f"Table {source.name} has 'sequence.snapshot-ordering' = 'true': its rows are ordered by its own "
+            "snapshots, which a copy does not have.",
+            hint="Create the target and use INSERT INTO … SELECT.",
+        )
     for key in _BRANCHES:
         if source.options.get(key) is not None:
             raise UnsupportedError(

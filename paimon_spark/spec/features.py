@@ -13,7 +13,7 @@ from enum import IntEnum
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
 from paimon_spark.spec.merge_rules import local_merge_obstacle
-from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, atomic_text, beyond_micros, holds_root
 
@@ -117,6 +117,12 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
             "that moves to another partition is deleted from the old one.",
             Use.WRITE,
         )
+    if options.snapshot_ordering and options.bucket == POSTPONE_BUCKET:
+        yield Unsupported(
+            f"{_option('sequence.snapshot-ordering', options)} and postponed buckets",
+            "Choose another 'bucket': a postponed row gets to its bucket by another snapshot than that which added it.",
+            Use.WRITE,
+        )
 
 
 def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
@@ -133,7 +139,6 @@ def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppor
 
 _FLAGS = (
     ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
-    ("sequence.snapshot-ordering", Use.READ, "its rows are ordered by snapshot"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),

@@ -300,6 +300,11 @@ class CoreOptions(OptionValues):
         return self.number("write.local-max-rows")
 
     @property
+    def snapshot_ordering(self) -> bool:
+        """Return whether the versions of a row are ordered by the snapshots that added them."""
+        return self.flag("sequence.snapshot-ordering")
+
+    @property
     def write_only(self) -> bool:
         """Return whether writers skip compaction and expiry."""
         return self.flag("write-only")

@@ -205,6 +205,8 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
             hint="Leave 'deletion-vectors.enabled' out, or choose another 'merge-engine'.",
         )
     _check_sequence(schema, options, first_row=first_row)
+    if options.snapshot_ordering:
+        _check_snapshot_ordering(schema, options)
     if schema.primary_keys:
         check_merge_options(schema, options)
     kind = options.rowkind_field
@@ -240,6 +242,25 @@ def _check_sequence(schema: TableSchema, options: CoreOptions, *, first_row: boo
         raise OptionError(
             "The option 'sequence.field' needs a primary key that contains the partition columns.",
             hint=f"Put {', '.join(schema.partition_keys)} into the primary key, or leave the option out.",
+        )
+
+
+def _check_snapshot_ordering(schema: TableSchema, options: CoreOptions) -> None:
+    key = "sequence.snapshot-ordering"
+    if not schema.primary_keys:
+        raise OptionError(
+            f"The option '{key}' needs a primary key: it orders the versions of a row.",
+            hint="Define a primary key, or leave the option out.",
+        )
+    if options.sequence_field:
+        raise OptionError(
+            f"The options '{key}' and 'sequence.field' contradict each other.", hint="Set only one of them."
+        )
+    if not options.write_only:
+        raise OptionError(
+            f"The option '{key}' needs 'write-only' = 'true': other writers of the table compact files before they "
+            "belong to a snapshot.",
+            hint="Set it, and compact the table by sys.compact.",
         )
 
 

@@ -102,6 +102,7 @@ _TABLE = """
     fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field
     fields.<col[,col]>.sequence-group  fields.default-aggregate-function  partial-update.remove-record-on-delete
     partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
+    sequence.snapshot-ordering
     scan.fallback-delta-branch  scan.fallback-snapshot-branch
     table-read.sequence-number.enabled  type  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
 """
@@ -135,8 +136,8 @@ _REFUSED = """
     manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
-    query-auth.enabled  sequence.snapshot-ordering
-    snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key  vector.file.format
+    query-auth.enabled  snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key
+    vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset(_REFUSED.split())

@@ -14,10 +14,11 @@ from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, r
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
+from paimon_spark.core.metadata.snapshot_order import assign_snapshot
 from paimon_spark.core.scan.entry_filter import deleted_entries, in_partitions
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, FileKind, Operation
+from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, CommitKind, FileKind, Operation
 from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -75,6 +76,11 @@ class SnapshotBuilder:
             raise conflict_error(self.table, rewritten)
         return rewritten
 
+    def _orders(self, change: Change) -> bool:
+        """Return whether the added rows are newer than all others; files of earlier commits keep their order."""
+        adds_rows = change.kind is not CommitKind.COMPACT and not change.readds_files
+        return adds_rows and self.table.is_primary_key_table and self.table.options.snapshot_ordering
+
     def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change) -> Snapshot:
         snapshot_id = base.id + 1 if base else 1
         next_row_id = base.next_row_id or 0 if base else 0
@@ -84,6 +90,8 @@ class SnapshotBuilder:
             grouped = self.table.options.flag("row-tracking.partition-group-on-commit")
             entries, next_row_id = assign_row_ids(change.entries, snapshot_id, next_row_id, grouped=grouped)
             change = replace(change, entries=entries)
+        if self._orders(change):
+            change = replace(change, entries=assign_snapshot(change.entries, snapshot_id))
         schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
         base_list, base_size = store.write_list(_base_manifests(store, base, change) if base else [])
         delta_list, delta_size = store.write_list(store.write(change.entries))

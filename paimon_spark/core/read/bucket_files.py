@@ -17,6 +17,7 @@ from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.row_ranges import RowRange, evolves
 from paimon_spark.core.metadata.row_tracking import fill_row_ids, stored_tracking
+from paimon_spark.core.metadata.snapshot_order import check_ordered, with_snapshots
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.core.read.deleted_rows import (
@@ -80,6 +81,7 @@ class BucketFiles:
         self.deleted_rows = deleted_rows
         self._keep = keep
         self._retracts_deleted = retracts_deleted
+        self._by_snapshot = table.is_primary_key_table and table.options.snapshot_ordering
         self._paths = table.paths
         self._schemas = FileSchemas(table)
         self._indexes = FileIndexes(table)
@@ -159,6 +161,8 @@ class BucketFiles:
         """
         if not self.table.is_primary_key_table:
             rows = fill_row_ids(rows, place.newest, start, place.path)
+        elif self._by_snapshot:
+            rows = with_snapshots(rows, place.newest)
         rows = self._with_metadata(rows, place, start, metadata_columns)
         if LEVEL in metadata_columns:
             rows = rows.append_column(LEVEL, pa.repeat(pa.scalar(place.newest.level, pa.int8()), rows.num_rows))
@@ -180,6 +184,8 @@ class BucketFiles:
     ) -> Iterator[pa.Table]:
         plan = self._plan(file, fields)
         place = self.place(file, rows_of)
+        if self._by_snapshot:
+            check_ordered(file, place.path)
         selected = self._selected(file, condition, place.deleted)
         if selected is not None and not selected:
             return

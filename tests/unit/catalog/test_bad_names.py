@@ -194,7 +194,6 @@ REFUSED_TO_READERS = {
     "type": "format-table",
     "manifest.format": "parquet",
     "pk-clustering-override": "true",
-    "sequence.snapshot-ordering": "true",
     "query-auth.enabled": "true",
     "fields.v.map.storage-layout": "shared-shredding",
 }

@@ -49,6 +49,17 @@ CASES: Mapping[str, Case] = {
     ),
     "a sequence twice": Case(("sequence.field", "a,a")),
     "an unknown sequence": Case(("sequence.field", "x")),
+    "snapshots without keys": Case(("sequence.snapshot-ordering", "true"), {"write-only": "true"}, key=()),
+    "snapshots and a sequence": Case(
+        ("sequence.snapshot-ordering", "true"), {"write-only": "true", "sequence.field": "a"}
+    ),
+    "a sequence and snapshots": Case(
+        ("sequence.field", "a"), {"write-only": "true", "sequence.snapshot-ordering": "true"}
+    ),
+    "snapshots and compacting writers": Case(("sequence.snapshot-ordering", "true")),
+    "compacting writers and snapshots": Case(
+        ("write-only", "false"), {"sequence.snapshot-ordering": "true", "write-only": "true"}
+    ),
     "a sequence across partitions": Case(("sequence.field", "a"), partition=("p",)),
     "an unknown kind column": Case(("rowkind.field", "x")),
     "a kind column of numbers": Case(("rowkind.field", "a")),

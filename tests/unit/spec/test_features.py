@@ -27,6 +27,7 @@ def _schema(
         {"sequence.field": "v", "rowkind.field": "v", "ignore-delete": "true"},
         {"merge-engine": "deduplicate", "changelog-producer": "none", "file.format": "ORC"},
         {"write-only": "true", "file.format.per.level": "0:avro"},
+        {"sequence.snapshot-ordering": "true", "write-only": "true", "bucket": "4"},
     ],
 )
 def test_supported(options: dict[str, str]) -> None:
@@ -39,7 +40,6 @@ def test_supported(options: dict[str, str]) -> None:
     [
         ("type", "format-table"),
         ("pk-clustering-override", "true"),
-        ("sequence.snapshot-ordering", "true"),
         ("fields.v.map.storage-layout", "shared-shredding"),
     ],
 )
