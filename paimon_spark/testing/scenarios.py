@@ -72,6 +72,8 @@ class Kind:
 
 SHOWN = {"deletion-vectors.merge-on-read": "true"}
 """Rows that no compaction has moved out of level 0 are visible, too: trials read after every write."""
+ORDERED = {"sequence.snapshot-ordering": "true"}
+"""Versions of rows are ordered by the snapshots that added them."""
 _SUM = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"} | {
     "aggregation.remove-record-on-delete": "true"
 }
@@ -79,9 +81,15 @@ _PARTIAL = {"merge-engine": "partial-update", "partial-update.remove-record-on-d
 _REWRITTEN = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
 _FIRST_ROW = {"merge-engine": "first-row"}
 _VECTORS = {"deletion-vectors.enabled": "true", "deletion-vectors.mark-deletes": "true", **SHOWN}
+_BY_SNAPSHOT = {**ORDERED, "write-only": "true"}
 KINDS: Mapping[str, Kind] = {
     "fixed": Kind(("k",), (), {"bucket": "2"}),
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
+    "ordered by snapshot": Kind(("k",), (), {"bucket": "2", **_BY_SNAPSHOT}),
+    "ordered by snapshot, looked up": Kind(
+        ("p", "k"), ("p",), {"dynamic-bucket.target-row-num": "3", "changelog-producer": "lookup", **_BY_SNAPSHOT}
+    ),
+    "ordered by snapshot, partial": Kind(("k",), (), {"bucket": "2", **_PARTIAL, **_BY_SNAPSHOT}, Merge.PARTIAL),
     "text key": Kind(("p", "k"), (), {"bucket": "3"}),
     "partitioned": Kind(("p", "k"), ("p",), {"bucket": "1", "file.format": "orc"}),
     "partitioned dynamic": Kind(("p", "k"), ("p",), {"dynamic-bucket.target-row-num": "3"}),

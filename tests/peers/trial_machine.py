@@ -56,6 +56,7 @@ class TrialMachine(RuleBasedStateMachine):
     )
     def begin(self, data: Any, form: str, side: Side, *, write_only: bool, merging: int) -> None:
         kind = data.draw(st.sampled_from(self.kinds), label="kind")
+        write_only = write_only or PLAIN_KINDS[kind].options.get("write-only") == "true"
         if kind == "tracked" and form == "avro":
             form = "parquet"  # Paimon fails to compact its own Avro files with row tracking
         cls = type(self)
