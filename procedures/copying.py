@@ -110,8 +110,8 @@ class Copy:
 
     Partitions that the source has are replaced in the target; a CALL that was interrupted can be repeated. A target
     that exists must have the same keys, buckets, schemas and options of merging as the source. History, tags, branches
-    and consumers are not copied. Tables with row tracking are refused, and tables with postponed buckets until they are
-    compacted.
+    and consumers are not copied. Tables with row tracking or `sequence.snapshot-ordering` are refused, and tables with
+    postponed buckets until they are compacted.
     """
 
     requires = Privilege.SELECT

@@ -12,6 +12,7 @@ from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
 from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
+from paimon_spark.spec.kinds import MergeEngine
 from paimon_spark.spec.merge_rules import local_merge_obstacle
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
@@ -137,8 +138,22 @@ def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppor
         yield Unsupported(f"{option} and {obstacle.what}", f"Leave the option out: {obstacle.why}.", Use.CREATE)
 
 
+def _clustered(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if not (schema.primary_keys and options.clusters_keyed_files):
+        return
+    what, why = _option("pk-clustering-override", options), "its files are not sorted by key, so they cannot be merged"
+    if not options.deletion_vectors_enabled and options.merge_engine is not MergeEngine.FIRST_ROW:
+        yield Unsupported(f"{what} and without deletion vectors", f"{_ELSEWHERE}: {why}.", Use.READ)
+    for key, merged in (
+        ("deletion-vectors.merge-on-read", options.deletion_vectors_merge_on_read),
+        ("postpone.merge-on-read", options.postpone_merge_on_read and options.bucket == POSTPONE_BUCKET),
+    ):
+        if merged:
+            yield Unsupported(f"{what} and {_option(key, options)}", f"Set '{key}' = 'false': {why}.", Use.READ)
+
+
 _FLAGS = (
-    ("pk-clustering-override", Use.READ, "its files are not sorted by key"),
+    ("pk-clustering-override", Use.WRITE, "its files are not sorted by key"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("clustering.incremental", Use.WRITE, "its files are kept clustered"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
@@ -268,6 +283,7 @@ _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...]
     _kind,
     _merging,
     _local_merge,
+    _clustered,
     _flags,
     _settings,
     _formats,

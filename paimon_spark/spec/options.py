@@ -305,6 +305,11 @@ class CoreOptions(OptionValues):
         return self.flag("sequence.snapshot-ordering")
 
     @property
+    def clusters_keyed_files(self) -> bool:
+        """Return whether files above level 0 of a primary-key table are sorted by other columns than the key."""
+        return self.flag("pk-clustering-override")
+
+    @property
     def write_only(self) -> bool:
         """Return whether writers skip compaction and expiry."""
         return self.flag("write-only")

@@ -199,7 +199,7 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
             "The options 'full-compaction.delta-commits' and 'changelog-producer' = 'lookup' contradict each other.",
             hint="Set only one of them.",
         )
-    if options.deletion_vectors_enabled and first_row:
+    if options.deletion_vectors_enabled and first_row and not options.clusters_keyed_files:
         raise OptionError(
             "The merge engine first-row needs no deletion vectors.",
             hint="Leave 'deletion-vectors.enabled' out, or choose another 'merge-engine'.",

@@ -92,7 +92,7 @@ _CALL = """
 _TABLE = """
     blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
     bucket  bucket-function.type  bucket-key  chain-table.chain-partition-keys  chain-table.enabled
-    changelog-producer  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
+    changelog-producer  clustering.columns  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
     deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
     index-file-in-data-file-dir
@@ -116,6 +116,7 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
+    "clustering.columns": "on read, with pk-clustering-override",
     "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",

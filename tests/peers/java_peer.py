@@ -75,9 +75,10 @@ def run_steps(
     *,
     zone: str = "UTC",
     program: str = "PaimonPeer",
+    jar: Path | None = None,
 ) -> list[dict[str, Any]]:
     """Run `steps` in order in the time zone `zone`, one answer per step; a step that fails raises RuntimeError."""
-    answers = try_steps(warehouse, steps, release, zone=zone, program=program)
+    answers = try_steps(warehouse, steps, release, zone=zone, program=program, jar=jar)
     for step, answer in zip(steps, answers, strict=True):
         if "error" in answer:
             message = f"{step}: {answer['error']}"

@@ -43,4 +43,4 @@ def test_what_does_not_fit_is_refused(spark: SparkSession) -> None:
     with pytest.raises(PySparkException, match=r"'sequence.snapshot-ordering' of this table cannot change"):
         spark.sql("ALTER TABLE t UNSET TBLPROPERTIES ('sequence.snapshot-ordering')")
     with pytest.raises(PySparkException, match="ordered by its own snapshots"):
-        spark.sql("CALL sys.clone('t', 'copy', clone_from => 'paimon')")
+        spark.sql("CALL sys.copy('t', 'copy')")

@@ -1,17 +1,19 @@
 """Write the sample tables anew with Apache Paimon's Java release: ``python -m tests.tables.regenerate``.
 
 Each case of ``cases.json`` becomes ``NAME.tar.gz`` (the table directory) and ``NAME.json``: what that release itself
-reads back from the latest snapshot and from every earlier one. Names of cases write only these.
+reads back from the latest snapshot and from every earlier one. Names of cases write only these. Cases of a later
+release than the bundle's need its jar in `PEER_JAR`; without it they are kept.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import os
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +35,26 @@ def regenerate(names: Sequence[str] = ()) -> None:
         record()
         with tempfile.TemporaryDirectory() as tmp:
             _evolve(Path(tmp))
+    jar = os.environ.get("PEER_JAR", "")
+    _write({name: case for name, case in cases.items() if "release" not in case})
+    if jar:
+        _write({name: case for name, case in cases.items() if "release" in case}, Path(jar))
+
+
+def _write(cases: Mapping[str, Any], jar: Path | None = None) -> None:
+    """Write some cases by the bundle, or by the release in a jar."""
     with tempfile.TemporaryDirectory() as tmp:
         warehouse = Path(tmp)
-        run_steps(
-            warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]], program=PROGRAM
-        )
+        _run(warehouse, [s | {"table": f"{DATABASE}.{n}"} for n, c in cases.items() for s in c["steps"]], jar)
         for name, case in cases.items():
             _pack(warehouse / f"{DATABASE}.db" / name, HERE / f"{name}.tar.gz")
-            expected = {"written_by": coordinate(NEWEST), "shows": case["shows"]} | _read_back(warehouse, name)
+            known = {"written_by": coordinate(case.get("release", NEWEST)), "shows": case["shows"]}
+            expected = known | _read_back(warehouse, name, jar)
             (HERE / f"{name}.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _run(warehouse: Path, steps: Sequence[Mapping[str, Any]], jar: Path | None) -> list[dict[str, Any]]:
+    return run_steps(warehouse, steps, program=PROGRAM, jar=jar)
 
 
 def _evolve(warehouse: Path) -> None:
@@ -55,13 +68,13 @@ def _evolve(warehouse: Path) -> None:
         _pack(warehouse / f"{DATABASE}.db" / name, HERE / "evolved" / f"{name}.tar.gz")
 
 
-def _read_back(warehouse: Path, name: str) -> dict[str, Any]:
+def _read_back(warehouse: Path, name: str, jar: Path | None) -> dict[str, Any]:
     table = f"{DATABASE}.{name}"
     snapshots = sorted(
         int(p.name.removeprefix("snapshot-")) for p in (warehouse / f"{DATABASE}.db" / name).glob("snapshot/snapshot-*")
     )
     reads = [{"do": "read", "table": table}, *({"do": "read", "table": table, "snapshot": i} for i in snapshots)]
-    answers = run_steps(warehouse, reads, program=PROGRAM)
+    answers = _run(warehouse, reads, jar)
     return {
         "rows": answers[0]["rows"],
         "rows_by_snapshot": {str(i): a["rows"] for i, a in zip(snapshots, answers[1:], strict=True)},

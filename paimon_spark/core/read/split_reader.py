@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from paimon_spark.core.clustered_files import sections_to_read
 from paimon_spark.core.columns import LEVEL, METADATA_FIELDS, ROW_KIND, ROW_KIND_FIELD, TRACKING_FIELDS
 from paimon_spark.core.levels import SortedRun, oldest_first, sections
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
@@ -126,7 +127,7 @@ class _Rows:
                 _check_metadata_columns(table, self.metadata_columns)
                 merged = rows_with_postponed(table, split, self.fields)
             else:
-                runs = sections(split.files, table.key_types)
+                runs = sections_to_read(table, split.files)
                 merged = merged_rows(self.files, runs, self.fields, self.condition, self.metadata_columns)
             for rows in merged:
                 kept = rows if self.keep_kinds else drop_retracts(rows)

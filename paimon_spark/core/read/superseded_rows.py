@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.levels import SortedRun, oldest_first, sections
+from paimon_spark.core.clustered_files import sections_to_read
+from paimon_spark.core.levels import SortedRun, oldest_first
 from paimon_spark.core.merge.config import KIND_FIELD, merge_order, needed_fields
 from paimon_spark.core.merge.engines.deduplicate import deduplicate, deduplicate_ignoring_deletes
 from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, retracts
@@ -109,7 +110,7 @@ def superseded_in(files: BucketFiles, split: Split, *, merge_bytes: int = MERGE_
     if not table.is_primary_key_table or split.raw:
         yield from _deleted(files, split.files)
         return
-    for section in sections(split.files, table.key_types):
+    for section in sections_to_read(table, split.files):
         runs = oldest_first(section)
         members = [f for run in runs for f in run.files]
         if len(runs) == 1 and all(f.delete_row_count == 0 for f in members):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paimon_spark.core.bin_packing import bin_packed
+from paimon_spark.core.clustered_files import is_clustered
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
@@ -318,6 +319,12 @@ def _difference_splits(table: Table, changes: StateRange, wanted: ChangeFilter) 
     Only conditions on the key may leave out files: one on another column could leave out the row of one side only.
     """
     schema = table.schema
+    if is_clustered(table):
+        raise UnsupportedError(
+            f"Two states of table {table.name} cannot be compared: with 'pk-clustering-override' = 'true' its files "
+            "are not sorted by key.",
+            hint="Set 'incremental-between-scan-mode' = 'delta', which returns the rows as they were written.",
+        )
     on_keys = project(wanted.predicate, (*schema.partition_keys, *schema.trimmed_primary_keys))
     states = [_State.of(table, s, on_keys, wanted) for s in (changes.before, changes.after)]
     out: list[Split] = []

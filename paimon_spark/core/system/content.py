@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paimon_spark.core.clustered_files import is_clustered
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import (
@@ -16,6 +17,7 @@ from paimon_spark.core.system.render import (
     sorted_map,
     stored_time,
 )
+from paimon_spark.core.table import Table
 from paimon_spark.spec.global_indexes import global_index_of
 from paimon_spark.spec.manifest import (
     DELETION_VECTORS_INDEX,
@@ -26,6 +28,7 @@ from paimon_spark.spec.manifest import (
 )
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import UNKNOWN, stats_view
+from paimon_spark.spec.types import DataField
 
 Row = tuple[Any, ...]
 
@@ -180,7 +183,7 @@ def _by_bucket(context: SystemContext) -> list[ManifestEntry]:
 
 def _file_head(context: SystemContext, entry: ManifestEntry, schemas: FileSchemas) -> Row:
     f = entry.file
-    keys = schemas.of(f.schema_id).key_fields
+    keys = _fields_of_keys(context.table, f, schemas.of(f.schema_id))
     return (
         partition_set(entry.partition, context.table.schema.partition_fields, context.zone),
         entry.bucket,
@@ -193,6 +196,14 @@ def _file_head(context: SystemContext, entry: ManifestEntry, schemas: FileSchema
         key_list(f.min_key, keys),
         key_list(f.max_key, keys),
     )
+
+
+def _fields_of_keys(table: Table, file: DataFileMeta, written: TableSchema) -> Sequence[DataField]:
+    """Return the columns of the first and last key in the record of a file, as they were when it was written."""
+    if not is_clustered(table) or file.level == 0:
+        return written.key_fields
+    stored = {f.id: f for f in written.fields}
+    return [stored[table.schema.field(name).id] for name in table.options.names("clustering.columns")]
 
 
 def _statistics(file: DataFileMeta, written: TableSchema, current: TableSchema) -> tuple[str, str, str]:

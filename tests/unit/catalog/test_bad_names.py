@@ -193,7 +193,6 @@ class TestOptions:
 REFUSED_TO_READERS = {
     "type": "format-table",
     "manifest.format": "parquet",
-    "pk-clustering-override": "true",
     "query-auth.enabled": "true",
     "fields.v.map.storage-layout": "shared-shredding",
 }

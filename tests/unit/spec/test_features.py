@@ -39,7 +39,6 @@ def test_supported(options: dict[str, str]) -> None:
     ("key", "value"),
     [
         ("type", "format-table"),
-        ("pk-clustering-override", "true"),
         ("fields.v.map.storage-layout", "shared-shredding"),
     ],
 )
@@ -57,6 +56,7 @@ def test_not_read(key: str, value: str) -> None:
         ("file.compression", "snapy"),
         ("file.compression", "lzo"),
         ("upsert-key", "k"),
+        ("clustering.incremental", "true"),
         ("metadata.iceberg.storage", "table-location"),
         ("write.sequence-number-init-mode", "snapshot"),
     ],
