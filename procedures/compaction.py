@@ -17,6 +17,7 @@ from paimon_spark.calls.partition_filters import check_one_filter, partition_fil
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, STATUS, UPGRADED, Job, Report
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import (
@@ -35,6 +36,7 @@ from paimon_spark.engine.compaction.compact_manifest import (
     execute_compact_manifest,
     plan_compact_manifest,
 )
+from paimon_spark.engine.redistribution.cluster import cluster_sorting
 from paimon_spark.engine.redistribution.postpone_compact import (
     PostponedPlan,
     distribute_postponed,
@@ -43,8 +45,9 @@ from paimon_spark.engine.redistribution.postpone_compact import (
     postponed_actions,
 )
 from paimon_spark.engine.redistribution.rescale import RescalePlan, execute_rescale, plan_rescale, rescale_actions
-from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.engine.redistribution.sort_compact import SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
@@ -62,7 +65,7 @@ _STRATEGY = Param(
     "compact_strategy",
     ParamType.STRING,
     "`full` merges each bucket into one sorted run; `minor` merges what automatic compaction would pick.",
-    default="full",
+    default="full; minor for clustered tables",
 )
 
 
@@ -118,6 +121,13 @@ class Compact:
     unchanged; if nothing else was done, the status is `upgraded` and the byte counts are 0. If no partition matches a
     requested one, the status names it after a colon.
 
+    The files of a table with `clustering.incremental` are clustered: as in a primary key table they form levels, and
+    the picked ones are sorted by `clustering.columns`, along the curve of `clustering.strategy`, into files of a higher
+    level. `minor` is the default; `full` sorts all files of a partition, unless the same columns order them already.
+    One job sorts a partition with more than `target-file-size` to sort, in `sink.parallelism` ranges. In tables with
+    buckets, and with the option `clustering.incremental.mode` = `local-sort`, each task sorts its own files. A CALL for
+    some partitions also sorts others that are idle for `clustering.history-partition.idle-to-full-sort`, completely.
+
     With an `order_strategy`, one job sorts the rows of the selected partitions and rewrites all their files in one
     OVERWRITE snapshot; queries that filter by the sorted columns then skip most files. `order` is best for filters on
     the first column, `zorder` and `hilbert` for filters on any of the columns. The option `sink.parallelism` sets the
@@ -148,7 +158,7 @@ class Compact:
             raise ArgumentError(
                 "order_strategy and partition_idle_time cannot be given together.", hint="Leave one of them out."
             )
-        strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.MINOR if job else Strategy.FULL))
+        strategy = _strategy(args) or (Strategy.MINOR if job else None)
         check_one_filter(args)
         options = args.table_options("options")
         idle_ms = args.duration_ms("partition_idle_time")
@@ -158,11 +168,11 @@ class Compact:
         if table.bucket_mode is BucketMode.POSTPONE and order == _NONE:
             if idle is not None:
                 raise _idle_postponed(table)
-            given = args.optional_text("compact_strategy") is not None
-            postponed = _plan_postponed(ctx, table, strategy if given else _usual_strategy(table), partitions)
+            given = _strategy(args)
+            postponed = _plan_postponed(ctx, table, given or _usual_strategy(table), partitions)
             return _plan(postponed, asked, ctx.zone, postponed_actions(postponed), job)
         if order != _NONE:
-            sort = plan_sort(table, Order(order), _sort_columns(table, order_by, options), partitions)
+            sort = plan_sort(table, Order(order), _sort_columns(table, order_by), partitions)
             return _plan(sort, asked, ctx.zone, sort_actions(sort))
         buckets = None if idle_ms is None else idle_buckets(table, partitions, idle_ms, ctx.clock_millis())
         plan = plan_compaction(table, strategy=strategy, partitions=partitions, buckets=buckets)
@@ -184,7 +194,8 @@ class Compact:
         elif isinstance(work, PostponedPlan):
             done = execute_postponed(work, ctx.jobs, ctx.runner, progress)
         else:
-            done = execute_compaction(work, ctx.runner, progress, attempts=ATTEMPTS)
+            sorting = cluster_sorting(ctx.jobs)
+            done = execute_compaction(work, ctx.runner, progress, attempts=ATTEMPTS, sorting=sorting)
         return _report(table, done, plan.payload.notes)
 
 
@@ -308,13 +319,12 @@ class CompactDatabase:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Database]:
         """Find the tables and pick the files to merge in each."""
         combined = args.choice("mode", _MODES, _MODES[0]) == "combined"
-        strategy = Strategy(args.choice("compact_strategy", Strategy, Strategy.FULL))
+        strategy = _strategy(args)
         idle_ms = args.duration_ms("partition_idle_time")
         options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
         for name in _matching(ctx, args):
-            given = args.optional_text("compact_strategy") is not None
-            planner = partial(_plan_table, ctx, name, options, strategy, idle_ms, given=given)
+            planner = partial(_plan_table, ctx, name, options, strategy, idle_ms)
             plan = TablePlan.of(name.full_name, planner, partial(_distribute_table, ctx, name, options))
             if plan.error is not None or (plan.plan is not None and plan.plan.table.is_file_store):
                 found.append(plan)
@@ -324,7 +334,7 @@ class CompactDatabase:
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
         """Compact the tables."""
         work = plan.payload
-        run = compact_combined if work.combined else compact_divided
+        run = compact_combined if work.combined else partial(compact_divided, sorting=cluster_sorting(ctx.jobs))
         done = run(
             work.tables, ctx.runner, lambda n, total: ctx.progress(n, total, f"compact {len(work.tables)} tables")
         )
@@ -362,6 +372,12 @@ def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
         ) from None
 
 
+def _strategy(args: Arguments) -> Strategy | None:
+    """Return the strategy that a CALL names."""
+    named = args.optional_text("compact_strategy")
+    return None if named is None else Strategy(args.choice("compact_strategy", Strategy, Strategy.FULL))
+
+
 def _usual_strategy(table: Table) -> Strategy:
     """Return how the buckets of a table with postponed rows are compacted after each write of rows to them."""
     return Strategy.MINOR if table.options.full_compaction_delta_commits is None else Strategy.FULL
@@ -391,18 +407,16 @@ def _plan_table(
     ctx: CallContext,
     name: Identifier,
     options: Mapping[str, str],
-    strategy: Strategy,
+    strategy: Strategy | None,
     idle_ms: int | None,
-    *,
-    given: bool,
 ) -> CompactionPlan:
     table = ctx.load(name, options)
     if table.is_file_store and table.bucket_mode is BucketMode.POSTPONE:
         if idle_ms is not None:
             raise _idle_postponed(table)
-        strategy = strategy if given else _usual_strategy(table)
+        strategy = strategy or _usual_strategy(table)
     if not table.is_file_store:
-        return CompactionPlan(table, strategy, None, ())
+        return CompactionPlan(table, strategy or Strategy.FULL, None, ())
     buckets = None if idle_ms is None else idle_buckets(table, None, idle_ms, ctx.clock_millis())
     return plan_compaction(table, strategy=strategy, buckets=buckets)
 
@@ -447,7 +461,7 @@ def _check_order(args: Arguments) -> tuple[str, list[str]]:
     return order, columns
 
 
-def _sort_columns(table: Table, order_by: list[str], options: Mapping[str, str]) -> list[str]:
+def _sort_columns(table: Table, order_by: list[str]) -> list[str]:
     """Return the columns to sort by, in the table's spelling."""
     keys = table.schema.partition_keys
     columns = [_column(table, name) for name in order_by]
@@ -457,10 +471,10 @@ def _sort_columns(table: Table, order_by: list[str], options: Mapping[str, str])
             "within a partition.",
             hint="Sort by other columns.",
         )
-    if {**table.options.values, **options}.get("clustering.incremental", "false").lower() == "true":
+    if clusters(table):
         raise ArgumentError(
             f"Table {table.name} has 'clustering.incremental' set, which does not work with order_strategy.",
-            hint="Call compact without order_strategy.",
+            hint="Call compact without order_strategy: it sorts by 'clustering.columns'.",
         )
     return columns
 

@@ -18,7 +18,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import START_OPTIONS, Table
-from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction, usual_strategy
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
@@ -326,13 +326,15 @@ class TableHandle:
     # ---- maintenance
 
     @checked
-    def compact(self, *, full: bool = True, partitions: str | None = None, threads: int = 1) -> Compacted:
+    def compact(self, *, full: bool | None = None, partitions: str | None = None, threads: int = 1) -> Compacted:
         """Compact files to make reads faster; retried if another commit replaces the same files.
 
-        In a table with postponed buckets, the postponed rows are written to their buckets first.
+        In a table with postponed buckets, the postponed rows are written to their buckets first. The files of a table
+        with ``clustering.incremental`` are sorted, each partition by one thread.
 
         Args:
-            full: full compaction; otherwise only what automatic compaction would pick now.
+            full: full compaction, the default but for clustered tables; otherwise only what automatic compaction would
+                pick now.
             partitions: a condition over partition columns; only matching partitions are compacted.
             threads: number of buckets compacted in parallel.
 
@@ -345,7 +347,7 @@ class TableHandle:
             if table.options.write_only:
                 table = table.with_options({"write-only": "false"})
             where = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
-            strategy = Strategy.FULL if full else Strategy.MINOR
+            strategy = usual_strategy(table) if full is None else Strategy.FULL if full else Strategy.MINOR
             if table.bucket_mode is BucketMode.POSTPONE:
                 postponed = plan_postponed(table, strategy=strategy, partitions=where)
                 return Compacted.of(execute_postponed(postponed, None, LocalRunner(threads)))

@@ -13,6 +13,7 @@ from paimon_spark.core.commit.committer import CommitResult, Committed, EmptyCom
 from paimon_spark.core.commit.conflict_detection import hash_file_name
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
@@ -228,8 +229,9 @@ def resume_batch(plan: WritePlan, runner: TaskRunner) -> WriteResult:
 
 def _compacts(table: Table) -> bool:
     """Return whether a compaction follows each write."""
-    postponed = table.bucket_mode is BucketMode.POSTPONE
-    return not (table.options.write_only or postponed or evolves(table))
+    mode = table.bucket_mode
+    apart = mode is BucketMode.POSTPONE or (mode is BucketMode.BUCKET_UNAWARE and clusters(table))
+    return not (table.options.write_only or apart or evolves(table))
 
 
 def _is_full(plan: WritePlan) -> bool:

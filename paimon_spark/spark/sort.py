@@ -9,13 +9,14 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StructType
 
 from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan
+from paimon_spark.engine.redistribution.sort_compact import SortPlan
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import add_curve, rewriter
 from paimon_spark.spark.jvm_frames import arrow_batches
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.writes import run_writers
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.quoted_text import quoted_name
 

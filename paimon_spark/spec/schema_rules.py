@@ -12,6 +12,7 @@ from datetime import timedelta
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
 from paimon_spark.spec.bucket_functions import BucketFunction, hashes_with_hive
 from paimon_spark.spec.chain_tables import check_chain_table
+from paimon_spark.spec.clustering import check_clustering
 from paimon_spark.spec.file_indexes import check_file_indexes
 from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_KIND, ChangelogProducer, MergeEngine
 from paimon_spark.spec.merge_rules import check_merge_options
@@ -339,6 +340,7 @@ _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     lambda schema, _: check_file_indexes(schema),
     _blobs,
     check_chain_table,
+    check_clustering,
 )
 
 

@@ -86,13 +86,15 @@ _WRITE = """
 _CALL = """
     bitmap-index.compression  bitmap-index.compression-level  bitmap-index.dictionary-block-size
     btree-index.block-size  btree-index.compression  btree-index.compression-level
+    clustering.history-partition.idle-to-full-sort  clustering.history-partition.limit  clustering.incremental.mode
     data-evolution.compaction.rewrite-row-ids  data-evolution.reassign.skip-contiguous-row-count
     sort-compaction.local-sample.magnification  sorted-index.records-per-range  zorder.var-length-contribution
 """
 _TABLE = """
     blob-field  add-column-before-partition  alter-column-null-to-not-null.disabled
-    bucket  bucket-function.type  bucket-key  chain-table.chain-partition-keys  chain-table.enabled
-    changelog-producer  clustering.columns  data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
+    bucket  bucket-append-ordered  bucket-function.type  bucket-key  chain-table.chain-partition-keys
+    chain-table.enabled  changelog-producer  clustering.columns  clustering.incremental  clustering.strategy
+    data-evolution.enabled  data-file.path-directory  deletion-vectors.enabled
     deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
     index-file-in-data-file-dir
@@ -116,7 +118,6 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
-    "clustering.columns": "on read, with pk-clustering-override",
     "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
@@ -131,7 +132,7 @@ _USERS = {
     Scope.CALL: "procedures",
 }
 _REFUSED = """
-    blob-descriptor-field  blob-view-field  clustering.incremental
+    blob-descriptor-field  blob-view-field  clustering.incremental.optimize-write
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
     manifest.compression  manifest.format

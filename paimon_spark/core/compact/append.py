@@ -54,9 +54,14 @@ def pick_unaware(
 
 
 def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions) -> bool:
+    return lost_many(file, ref, options.delete_ratio_threshold)
+
+
+def lost_many(file: DataFileMeta, ref: VectorRef | None, threshold: float) -> bool:
+    """Return whether more than `threshold` of the rows of a file are deleted, or their number is unknown."""
     if ref is None:
         return False
-    return ref.cardinality is None or ref.cardinality > options.delete_ratio_threshold * file.row_count
+    return ref.cardinality is None or ref.cardinality > threshold * file.row_count
 
 
 def _bins(items: Sequence[Sequence[DataFileMeta]], options: AppendOptions, marked: Collection[str]) -> list[Files]:

@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
 
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.columns import TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.append import in_order
+from paimon_spark.core.compact.cluster_sort import ClusterSorter
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.compact.column_files import compact_columns
 from paimon_spark.core.compact.keyed import KeyedCompaction, KeyedPreview
 from paimon_spark.core.compact.replaced_rows import ReplacedRows
@@ -33,7 +37,7 @@ def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
     if evolves(table):
         return compact_columns(table, task)
     if not table.is_primary_key_table:
-        return replace(_message(task, task.files, _rewrite_append(table, task)), vectors_seen=_seen(table, task))
+        return replaced_message(table, task, _rewrite_append(table, task))
     work = KeyedCompaction(table, task)
     try:
         for section in sections(task.files, table.key_types):
@@ -44,6 +48,11 @@ def compact_bucket(table: Table, task: CompactTask) -> CommitMessage:
     except BaseException:
         work.abort()
         raise
+
+
+def replaced_message(table: Table, task: CompactTask, after: Sequence[DataFileMeta]) -> CommitMessage:
+    """Return the message of a task that replaces all of its files, those of an append table, by others."""
+    return replace(_message(task, task.files, after), vectors_seen=_seen(table, task))
 
 
 def _with_vectors(table: Table, task: CompactTask, message: CommitMessage, replaced: ReplacedRows) -> CommitMessage:
@@ -73,26 +82,31 @@ def _seen(table: Table, task: CompactTask) -> tuple[tuple[str, int], ...]:
 
 def _rewrite_append(table: Table, task: CompactTask) -> list[DataFileMeta]:
     files = in_order(task.files)
-    reader = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, dict(task.vectors)))
     writer = RollingWriter(
         table,
         task.partition,
         task.bucket,
-        level=task.output_level,
+        level=0,
         source=FileSource.COMPACT,
         first_sequence=min(f.min_sequence_number for f in files),
         tracked=tracks_rows(table),
     )
-    fields = (*table.schema.fields, *(TRACKING_FIELDS if tracks_rows(table) else ()))
+    chunks = _chunks(table, task, files)
     try:
-        for file in files:
-            for rows in reader.chunks(file, fields):
-                checkpoint()
-                writer.write(rows)
-        return writer.close()
+        for rows in ClusterSorter(table).sorted(chunks) if clusters(table) else chunks:
+            checkpoint()
+            writer.write(rows)
+        return [replace(f, level=task.output_level) for f in writer.close()]
     except BaseException:
         writer.abort()
         raise
+
+
+def _chunks(table: Table, task: CompactTask, files: Iterable[DataFileMeta]) -> Iterator[pa.Table]:
+    reader = BucketFiles(table, task.partition, task.bucket, rows_in_vectors(table, dict(task.vectors)))
+    fields = (*table.schema.fields, *(TRACKING_FIELDS if tracks_rows(table) else ()))
+    for file in files:
+        yield from reader.chunks(file, fields)
 
 
 def preview(table: Table, task: CompactTask) -> tuple[list[DataFileMeta], list[DataFileMeta]]:

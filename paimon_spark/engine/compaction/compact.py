@@ -14,6 +14,7 @@ from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
+from paimon_spark.core.compact.clustering import ClusterPolicy, clusters, sorts_apart
 from paimon_spark.core.compact.column_files import pick_row_ranges
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.record_expiry import RecordExpiry
@@ -30,6 +31,7 @@ from paimon_spark.core.scan.result import ScannedBucket
 from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
+from paimon_spark.engine.compaction.cluster_tasks import cluster_tasks, idle_tasks
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
 from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, UnsupportedError
@@ -73,9 +75,10 @@ DEFAULT_LIMITS = GroupLimits()
 
 @dataclass(frozen=True, slots=True)
 class CompactGroup:
-    """Buckets whose compactions are committed together."""
+    """Buckets whose compactions are committed together; a `strategy` of their own takes precedence over the plan's."""
 
     tasks: tuple[CompactTask, ...]
+    strategy: Strategy | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +173,20 @@ class CompactionResult:
 
 Progress = Callable[[int, int], None]
 """Called with (compacted buckets, all buckets)."""
+Sorting = Callable[[Table, Sequence[CompactTask]], list[CommitMessage]]
+"""Runs tasks that sort more rows than one process should, with several processes; nothing is committed."""
+
+
+def usual_strategy(table: Table) -> Strategy:
+    """Return how much of a table is compacted by default: what is due if it is clustered, else everything."""
+    return Strategy.MINOR if clusters(table) else Strategy.FULL
 
 
 @translate_io_errors()
 def plan_compaction(
     table: Table,
     *,
-    strategy: Strategy = Strategy.FULL,
+    strategy: Strategy | None = None,
     partitions: Predicate | None = None,
     buckets: Collection[BucketKey] | None = None,
     limits: GroupLimits = DEFAULT_LIMITS,
@@ -186,7 +196,7 @@ def plan_compaction(
 
     Args:
         table: the table with the options of the statement.
-        strategy: full, or what automatic compaction picks.
+        strategy: full, or what automatic compaction picks; see `usual_strategy` for the default.
         partitions: filter over the partition columns.
         buckets: only these buckets.
         limits: which buckets are committed together.
@@ -194,9 +204,12 @@ def plan_compaction(
 
     Raises:
         UnsupportedError: the table has a feature that is not supported for compactions.
+        OptionError: the table is clustered, but not by valid columns and a strategy that fits them.
     """
     check_writable(table.effective_schema)
     _check_keeps_row_ids(table)
+    strategy = usual_strategy(table) if strategy is None else strategy
+    policy = ClusterPolicy.of(table) if clusters(table) else None
     snapshot = table.snapshots.latest()
     found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
     refs = vector_refs(table, found.index_entries)
@@ -205,10 +218,16 @@ def plan_compaction(
     for bucket in found.buckets():
         partitions_seen.add(bucket.partition)
         if buckets is None or BucketKey(bucket.partition, bucket.bucket) in buckets:
-            tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
-    groups = tuple(CompactGroup(tuple(g)) for g in _grouped(tasks, limits))
+            if policy is not None:
+                tasks += cluster_tasks(policy, bucket, refs, full=strategy is Strategy.FULL)
+            else:
+                tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
+    groups = [CompactGroup(tuple(g)) for g in _grouped(tasks, limits)]
+    if policy is not None and partitions is not None and buckets is None:
+        idle = idle_tasks(policy, snapshot, partitions)
+        groups += [CompactGroup(tuple(g), Strategy.FULL) for g in _grouped(idle, limits)]
     snapshot_id = snapshot.id if snapshot else None
-    return CompactionPlan(table, strategy, snapshot_id, groups, frozenset(partitions_seen))
+    return CompactionPlan(table, strategy, snapshot_id, tuple(groups), frozenset(partitions_seen))
 
 
 def _check_keeps_row_ids(table: Table) -> None:
@@ -372,6 +391,7 @@ def execute_compaction(
     *,
     commit_user: str | None = None,
     attempts: int = 1,
+    sorting: Sorting | None = None,
 ) -> CompactionResult:
     """Run the tasks of the plan; a group is committed when all of its tasks are done.
 
@@ -382,6 +402,7 @@ def execute_compaction(
         commit_user: that of the snapshots; random by default.
         attempts: how often the buckets of a group are compacted, if other commits replace their files meanwhile: each
             time after the first, by a plan of the newest snapshot.
+        sorting: runs the tasks of a clustered table with more bytes than a file should have; the runner by default.
 
     Raises:
         ConflictError: another commit replaced files of a group in the last attempt; groups committed before are kept.
@@ -396,7 +417,7 @@ def execute_compaction(
         report = None if progress is None else partial(_shifted, progress, finished, total)
         description = f"compact {plan.table.name}: group {number} of {number + len(left)}"
         try:
-            messages = _run_group(plan.table, group, runner, description, report)
+            messages = _run_group(plan.table, group, runner, description, report, sorting)
             done.append(commit_group(plan, group, messages, commit_user=commit_user))
         except ConflictError as e:
             if not more:
@@ -421,7 +442,7 @@ def execute_again(plan: CompactionPlan, group: CompactGroup, runner: TaskRunner)
 
 def _planned_again(plan: CompactionPlan, group: CompactGroup) -> CompactionPlan:
     buckets = {BucketKey(t.partition, t.bucket) for t in group.tasks}
-    return plan_compaction(plan.table, strategy=plan.strategy, buckets=buckets)
+    return plan_compaction(plan.table, strategy=group.strategy or plan.strategy, buckets=buckets)
 
 
 def _shifted(progress: Progress, start: int, total: int, done: int) -> None:
@@ -429,7 +450,12 @@ def _shifted(progress: Progress, start: int, total: int, done: int) -> None:
 
 
 def _run_group(
-    plain: Table, group: CompactGroup, runner: TaskRunner, description: str, report: Callable[[int], None] | None
+    plain: Table,
+    group: CompactGroup,
+    runner: TaskRunner,
+    description: str,
+    report: Callable[[int], None] | None,
+    sorting: Sorting | None = None,
 ) -> list[CommitMessage]:
     """Run the tasks of a group; if one fails, the files of the others are deleted.
 
@@ -438,8 +464,16 @@ def _run_group(
     """
     messages: list[CommitMessage] = []
     table = plain.with_write_token()
-    payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(group.tasks, compact_work)]
+    large = [] if sorting is None else [t for t in group.tasks if sorts_apart(plain, t)]
+    rest = [t for t in group.tasks if not large or not sorts_apart(plain, t)]
+    payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(rest, compact_work)]
     try:
+        if sorting is not None and large:
+            messages += sorting(plain, large)
+            if report is not None:
+                report(len(messages))
+        if not payloads:
+            return messages
         for result in runner.run("compact", payloads, description=f"{description}, {len(payloads)} tasks"):
             messages += messages_from_json(result)
             if report is not None:

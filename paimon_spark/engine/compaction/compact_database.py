@@ -17,6 +17,7 @@ from paimon_spark.engine.compaction.compact import (
     CompactionResult,
     GroupResult,
     Progress,
+    Sorting,
     commit_group,
     execute_again,
     execute_compaction,
@@ -86,8 +87,10 @@ class TableResult:
     error: str | None = None
 
 
-def compact_divided(plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress) -> list[TableResult]:
-    """Compact one table after the other.
+def compact_divided(
+    plans: Sequence[TablePlan], runner: TaskRunner, progress: Progress, *, sorting: Sorting | None = None
+) -> list[TableResult]:
+    """Compact one table after the other; `sorting` is that of `execute_compaction`.
 
     Raises:
         StatementCancelledError: the statement was cancelled; finished tables stay compacted.
@@ -97,7 +100,7 @@ def compact_divided(plans: Sequence[TablePlan], runner: TaskRunner, progress: Pr
     before = 0
     for work in plans:
         checkpoint()
-        results.append(_one(work, runner, _shifted(progress, before, total)))
+        results.append(_one(work, runner, _shifted(progress, before, total), sorting))
         before += len(work.plan.tasks) if work.plan is not None else 0
     return results
 
@@ -109,12 +112,12 @@ def _shifted(progress: Progress, start: int, total: int) -> Progress:
     return report
 
 
-def _one(given: TablePlan, runner: TaskRunner, progress: Progress) -> TableResult:
+def _one(given: TablePlan, runner: TaskRunner, progress: Progress, sorting: Sorting | None) -> TableResult:
     work = given.ready()
     try:
         if work.plan is None:
             return TableResult(work.name, error=work.error)
-        done = execute_compaction(work.plan, runner, progress, attempts=ATTEMPTS)
+        done = execute_compaction(work.plan, runner, progress, attempts=ATTEMPTS, sorting=sorting)
         if work.prepared:
             done = CompactionResult.of(work.plan, [*work.prepared, *done.groups])
         return TableResult(work.name, done)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
 
+from paimon_spark.core.compact.clustering import clusters, table_clustering
 from paimon_spark.core.compact.rewrite import preview
 from paimon_spark.core.compact.task import CompactTask
 from paimon_spark.core.maintenance.deletion import Action
@@ -60,10 +61,15 @@ def _task_actions(table: Table, task: CompactTask) -> Iterator[Action]:
     where = f"bucket {task.bucket}"
     if task.partition and table.schema.partition_keys:
         where = f"{table.partition_text(task.partition).rstrip('/')}, {where}"
-    into = f" into level {task.output_level}" if table.is_primary_key_table else ""
+    verb = "merged"
+    into = f" into level {task.output_level}" if table.is_primary_key_table or clusters(table) else ""
+    if clusters(table):
+        clustering = table_clustering(table)
+        verb = f"sorted by {', '.join(clustering.columns)} ({clustering.order})"
     because = f" ({task.reason})" if task.reason else ""
+    files = "1 file is" if len(rewritten) == 1 and clusters(table) else f"{len(rewritten)} files are"
     for file in rewritten:
-        yield _action(table, task, file, REWRITE, f"{where}: {len(rewritten)} files are merged{into}{because}")
+        yield _action(table, task, file, REWRITE, f"{where}: {files} {verb}{into}{because}")
     for file in upgraded:
         moved = f"{where}: moves from level {file.level} to {task.output_level} as it is{because}"
         yield _action(table, task, file, UPGRADE, moved)

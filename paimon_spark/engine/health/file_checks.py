@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.scan.pruning import reads_above_level_0
 from paimon_spark.engine.health.examined import Examined
@@ -55,6 +56,8 @@ def _small_files(e: Examined) -> Iterator[Finding]:
         chosen &= layout.sorted_runs > 1
         fewer = _after_full(e, chosen)
     else:
+        if clusters(e.table):
+            chosen &= layout.sorted_runs > e.table.options.trigger
         after = -(-layout.small_size[chosen] // e.target_size)
         fewer = int(np.maximum(layout.small_files[chosen] - after, 0).sum())
     if fewer <= 0:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 from paimon_spark.core.commit.committer import FileStoreCommit
@@ -24,6 +23,7 @@ from paimon_spark.engine.compaction.compact import CompactionResult, GroupResult
 from paimon_spark.engine.compaction.compact_explain import REWRITE
 from paimon_spark.engine.insert import WritePlan, plan_write
 from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileKey, ManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate
@@ -42,14 +42,6 @@ _MIN_SAMPLE = 20
 _DIGITS = 6
 _PROPERTIES = {"paimon-spark.procedure": "compact"}
 """Snapshot properties that distinguish it from an OVERWRITE snapshot that changes rows."""
-
-
-class Order(StrEnum):
-    """How rows are sorted: column by column, or along a space-filling curve through all columns."""
-
-    ORDER = "order"
-    ZORDER = "zorder"
-    HILBERT = "hilbert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +96,10 @@ def plan_sort(table: Table, order: Order, columns: Sequence[str], partitions: Pr
     found = scan(table, snapshot, partition_predicate=partitions or TRUE)
     splits = tuple(plan_splits(table, found))
     snapshot_id = snapshot.id if snapshot else None
-    return SortPlan(write, order, names, snapshot_id, found.entries, splits, _ranges(table, found.entries))
+    sizes: dict[bytes, int] = {}
+    for e in found.entries:
+        sizes[e.partition] = sizes.get(e.partition, 0) + e.file.file_size
+    return SortPlan(write, order, names, snapshot_id, found.entries, splits, sort_ranges(table, sizes.values()))
 
 
 def _check_table(table: Table) -> None:
@@ -149,16 +144,18 @@ def _has_order(t: DataType) -> bool:
     return not isinstance(t, MapType | MultisetType) and all(_has_order(c) for c in children(t))
 
 
-def _ranges(table: Table, entries: Sequence[ManifestEntry]) -> int:
-    """Return the configured number of tasks, or the expected number of full-size files."""
+def sort_ranges(table: Table, sizes: Iterable[int]) -> int:
+    """Return the configured number of tasks of a sort, or the expected number of full-size files.
+
+    Args:
+        table: the table.
+        sizes: the bytes to rewrite in each partition.
+    """
     wanted = table.options.number_or_none("sink.parallelism")
     if wanted is not None:
         return max(wanted, 1)
-    sizes: dict[bytes, int] = {}
-    for entry in entries:
-        sizes[entry.partition] = sizes.get(entry.partition, 0) + entry.file.file_size
     target = table.options.target_file_size(primary_key=False)
-    return max(1, sum(-(-size // target) for size in sizes.values()))
+    return max(1, sum(-(-size // target) for size in sizes))
 
 
 def sort_actions(plan: SortPlan) -> Iterator[Action]:

@@ -30,13 +30,13 @@ from paimon_spark.core.write.cross_partition import CrossPartitionWriter
 from paimon_spark.core.write.local_merge import LocalMerger
 from paimon_spark.core.write.row_conversion import WriteRules, partition_codes, prepare_batch
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
-from paimon_spark.engine.redistribution.sort_compact import Order
 from paimon_spark.engine.row_level import row_changer
 from paimon_spark.engine.tasks import run_task
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.spark.executor.task_watchdog import TaskWatchdog, watch_task
 from paimon_spark.spark.executor.worker_reuse import prepare_reuse
 from paimon_spark.spark.types import batch_for_spark, variant_types
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.predicate import Predicate, from_json
 from paimon_spark.spec.rows import encode_row
 

@@ -17,10 +17,11 @@ from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.redistribution.sort_compact import Order, plan_sort
+from paimon_spark.engine.redistribution.sort_compact import plan_sort
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Comparison

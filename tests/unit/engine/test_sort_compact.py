@@ -15,9 +15,10 @@ from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.redistribution.sort_compact import Order, SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.engine.redistribution.sort_compact import SortPlan, execute_sort, plan_sort, sort_actions
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError
+from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import ArrayType, AtomicType, MapType, TypeRoot, not_null
 from paimon_spark.testing.tables import new_table, read_arrow
