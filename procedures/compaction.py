@@ -65,7 +65,7 @@ _STRATEGY = Param(
     "compact_strategy",
     ParamType.STRING,
     "`full` merges each bucket into one sorted run; `minor` merges what automatic compaction would pick.",
-    default="full; minor for clustered tables",
+    default="full",
 )
 
 

@@ -223,3 +223,27 @@ def test_partitions_of_a_flat_table(flat: Lake) -> None:
         with pytest.raises(ArgumentError, match="needs a partitioned table") as caught:
             flat.call(f"compact(table => 't', {argument})")
         assert caught.value.kind is ErrorKind.INVALID_ARGUMENT
+
+
+def test_clustered_tables_are_compacted_by_what_is_due() -> None:
+    lake = Lake({"k": "INT", "v": "STRING"}, clustering__incremental="true", clustering__columns="k,v")
+    for i in range(6):
+        lake.insert((9 - i, "x"), (i, "y"))
+    with pytest.raises(ArgumentError, match=r"'clustering\.incremental' set, which does not work with order_strategy"):
+        lake.call("compact('t', 'order', 'k')")
+    with pytest.raises(OptionError, match=r"clustering\.columns"):
+        lake.call("compact(table => 't', options => 'clustering.columns=v')")
+    plan = lake.call("EXPLAIN CALL sys.compact('t')")
+    assert {a["reason"] for a in plan} == {
+        "bucket 0: 6 files are sorted by k, v (zorder) into level 5 (size-amplification)"
+    }
+    row = lake.one("compact('t')")
+    assert (row["status"], row["files_in"], row["files_out"], levels(lake)) == ("done", 6, 1, {"": [5]})
+    lake.insert((1, "z"))
+    assert lake.one("compact('t')")["status"] == "nothing to do"
+    assert [r["status"] for r in lake.call("compact_database()")] == [None, "nothing to do"]
+    row = lake.one(
+        "compact(table => 't', compact_strategy => 'full', options => 'clustering.incremental.mode=local-sort')"
+    )
+    assert (row["status"], levels(lake)) == ("done", {"": [5]})
+    assert lake.table.snapshots.latest_id() == 9
