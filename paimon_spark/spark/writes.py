@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from paimon_spark.core.columns import ROW_KIND_FIELD, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
+from paimon_spark.core.compact.clustering import clusters_writes, table_clustering
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.local_merge import merges_locally
@@ -47,6 +48,7 @@ from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
 from paimon_spark.spark.small_writes import write_small
+from paimon_spark.spark.sort_order import in_order
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
@@ -107,7 +109,14 @@ def written(
     if mode is BucketMode.POSTPONE and plan.info.postpone_user is None:
         with with_bucket_counts(session, plan, frame) as (counted, rows):
             return counted, run_writers(session, counted, _shuffled(session, counted, rows, order), write)
-    return plan, run_writers(session, plan, _shuffled(session, plan, frame, order), write)
+    shuffled = _clustered(plan.table, frame) if clusters_writes(plan.table) else _shuffled(session, plan, frame, order)
+    return plan, run_writers(session, plan, shuffled, write)
+
+
+def _clustered(table: Table, frame: DataFrame) -> DataFrame:
+    """Return the rows in the order of the clustering; the query runs twice, once for a sample of its rows."""
+    clustering = table_clustering(table)
+    return arrow_batches(in_order(frame, table, clustering.order, clustering.columns, _asked_tasks(table)))
 
 
 def _merged_locally(table: Table, frame: DataFrame) -> DataFrame:

@@ -156,11 +156,6 @@ _FLAGS = (
     ("pk-clustering-override", Use.WRITE, "its files are not sorted by key"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
-    (
-        "clustering.incremental.optimize-write",
-        Use.CREATE,
-        "rows are clustered when files are compacted",
-    ),
     ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
     ("snapshot.clean-empty-directories", Use.CREATE, "empty directories stay"),
     ("tag.create-success-file", Use.CREATE, "no success files are written for tags"),

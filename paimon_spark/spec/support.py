@@ -46,7 +46,8 @@ _WRITE = """
     blob.target-file-size
     changelog-file.compression  changelog-file.format  changelog-file.prefix  changelog-file.stats-mode
     changelog-producer.row-deduplicate  changelog-producer.row-deduplicate-ignore-fields
-    changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained  commit.force-create-snapshot
+    changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained
+    clustering.incremental.optimize-write  commit.force-create-snapshot
     commit.max-retries  commit.max-retry-wait  commit.min-retry-wait  commit.timeout  commit.user-prefix
     compaction.delete-ratio-threshold  compaction.file-num-limit  compaction.force-rewrite-all-files
     compaction.force-up-level-0  compaction.incremental-size-threshold  compaction.max-size-amplification-percent
@@ -132,7 +133,7 @@ _USERS = {
     Scope.CALL: "procedures",
 }
 _REFUSED = """
-    blob-descriptor-field  blob-view-field  clustering.incremental.optimize-write
+    blob-descriptor-field  blob-view-field
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
     manifest.compression  manifest.format

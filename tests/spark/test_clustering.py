@@ -16,6 +16,11 @@ from tests.query_results import rows
 CHECKSUM = "SELECT count(*), bit_xor(xxhash64(*)), sum(xxhash64(*) % 1000003) FROM t"
 LEVELS = "SELECT partition, level, count(*) > 1, sum(record_count) FROM `t$files` GROUP BY ALL ORDER BY 1, 2"
 
+UNSORTED = (
+    "SELECT count(*) FROM (SELECT a, lag(a) OVER (PARTITION BY __paimon_file_path ORDER BY __paimon_row_index) "
+    "AS before FROM t) WHERE a < before"
+)
+
 
 def insert(spark: SparkSession, part: int, p: int) -> None:
     spark.sql(
@@ -78,8 +83,20 @@ def test_buckets_keep_their_rows_in_order(spark: SparkSession) -> None:
         insert(spark, part, 0)
     insert(spark, 0, 0)
     assert rows(spark, LEVELS) == [("{}", 5, True, 12500)]
-    unsorted = (
-        "SELECT count(*) FROM (SELECT a, lag(a) OVER (PARTITION BY __paimon_file_path ORDER BY __paimon_row_index) "
-        "AS before FROM t) WHERE a < before"
-    )
-    assert rows(spark, unsorted) == [(0,)]
+    assert rows(spark, UNSORTED) == [(0,)]
+
+
+@pytest.mark.parametrize("tasks", [None, 3])
+def test_statements_sort_what_they_write(spark: SparkSession, tasks: int | None) -> None:
+    options = {"incremental": "true", "columns": "a", "incremental.optimize-write": "true"}
+    given = ", ".join(f"'clustering.{k}' = '{v}'" for k, v in options.items())
+    spark.sql(f"CREATE TABLE t (a INT, b INT, s STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ({given})")
+    if tasks is not None:
+        spark.sql(f"ALTER TABLE t SET TBLPROPERTIES ('sink.parallelism' = '{tasks}')")
+    spark.sql("INSERT INTO t SELECT id * 7919 % 5000, id % 7, uuid(), id % 2 FROM range(5000)")
+    spark.sql("INSERT INTO t VALUES (9, 1, 'x', 0), (8, 1, 'x', 1), (7, 1, NULL, 0)")
+    assert rows(spark, UNSORTED) == [(0,)]
+    assert rows(spark, "SELECT count(*), sum(a) FROM t") == [(5003, 12497524)]
+    if tasks is not None:
+        apart = "SELECT count(*) FROM `t$files` WHERE record_count > 1500"
+        assert rows(spark, apart) == [(2,)]  # the range of one task in each partition

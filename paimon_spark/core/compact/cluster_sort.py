@@ -20,12 +20,28 @@ from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_
 from paimon_spark.core.merge.keys import comparable_columns
 from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.types import DataField
 
 _KEY = "__place_{}__"
 _LARGEST_PIECE = 4 << 20
 Key = tuple[Any, ...]
+
+
+def clustered_rows(table: Table, batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[pa.Table]:
+    """Yield the rows of a write into a clustered table in order.
+
+    Args:
+        table: the table.
+        batches: rows as `TableWriter.write` takes them.
+
+    Raises:
+        UsageError: see `TableWriter.write`.
+        EngineError: the local disk cannot be used.
+    """
+    rules = WriteRules.of(table)
+    return ClusterSorter(table).sorted(prepare_batch(batch, rules).columns for batch in batches)
 
 
 class ClusterSorter:

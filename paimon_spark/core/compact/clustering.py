@@ -33,6 +33,12 @@ def clusters(table: Table) -> bool:
     return is_clustered(table.schema, table.options)
 
 
+def clusters_writes(table: Table) -> bool:
+    """Return whether a statement sorts the rows that it writes into a clustered table."""
+    sorts = table.options.flag("clustering.incremental.optimize-write") and clusters(table)
+    return sorts and table.bucket_mode is BucketMode.BUCKET_UNAWARE
+
+
 def table_clustering(table: Table) -> Clustering:
     """Return the sort order of the files of a clustered table.
 

@@ -26,7 +26,7 @@ from paimon_spark.engine.redistribution.sort_compact import SortPlan
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
-from paimon_spark.errors import ConflictError, OptionError
+from paimon_spark.errors import ArgumentError, ConflictError, OptionError
 from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import DataFileMeta
@@ -272,6 +272,21 @@ def test_idle_partitions_are_clustered_too() -> None:
     execute_compaction(plan_compaction(table, partitions=asked), LocalRunner())
     assert levels(table) == [3, 3, 3, 3]
     assert plan_compaction(table, partitions=asked).is_empty
+
+
+def test_writes_are_sorted_on_request() -> None:
+    table = clustered("k,v", clustering__incremental__optimize_write="true", clustering__strategy="order")
+    put(table, seed=1)
+    put(table, seed=2, p=1)
+    assert levels(table) == [0, 0]
+    assert all(keys == sorted(keys) for keys in keys_by_file(table))
+    assert len(rows(table)) == 400
+    without = table.with_options({"clustering.incremental.optimize-write": "false"})
+    put(without, seed=3)
+    assert any(keys != sorted(keys) for keys in keys_by_file(table))
+    lacking = pa.table({"k": pa.array([1], pa.int32()), "p": pa.array([1], pa.int32())})
+    with pytest.raises(ArgumentError, match="lack the column 'v'"):
+        write_arrow(table, lacking)
 
 
 def test_tables_of_others_without_columns() -> None:
