@@ -29,6 +29,7 @@ from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.row_level import change_arrow, marks_keyed_rows, rewrites_files, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import SelectPlan, plan_select, read_batches
+from paimon_spark.engine.upsert import insert_arrow
 from paimon_spark.errors import (
     ArgumentError,
     ConflictError,
@@ -109,13 +110,14 @@ class TableHandle:
     # ---- writes
 
     def append(self, data: ArrowRows) -> Written:
-        """Append rows. In a primary-key table, a row replaces the one with the same key, as with INSERT INTO.
+        """Append rows. A row replaces the one with the same primary key or `upsert-key`, as with INSERT INTO.
 
         Args:
             data: rows with exactly the columns of the table, in any order.
 
         Raises:
             ArgumentError: columns or values do not fit the table.
+            UsageError: several rows would replace the same row by `upsert-key`, without a `sequence.field`.
             ConflictError: a concurrent write conflicts; nothing was written.
             OutcomeUnknownError: the commit got no response from the store, so its outcome is unknown.
         """
@@ -417,7 +419,7 @@ class TableHandle:
             rows: Iterable[pa.RecordBatch] = counted
             if kind is not RowKind.INSERT:
                 rows = (of_kind(add_missing_columns(b, table), kind) for b in counted)
-            result = write_arrow(table, rows)
+            result = insert_arrow(table, rows) if kind is RowKind.INSERT else write_arrow(table, rows)
             return Written.of(counted.rows, result)
 
         return self._repeated(once, again=source.repeatable)

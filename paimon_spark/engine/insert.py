@@ -188,7 +188,7 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
 
     The files of a write that was certainly not committed are deleted.
     """
-    commit, metadata = _commit_of(plan)
+    commit, metadata = commit_of(plan)
     ignore_empty = plan.table.options.ignores_empty_commits
     with commit.or_abort(messages):
         if plan.overwrite is None:
@@ -243,7 +243,7 @@ def _is_full(plan: WritePlan) -> bool:
     return plan.batch is None or (plan.batch.batch + 1) % max(commits, 1) == 0
 
 
-def _commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
+def commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     """Return the committer of a write, and the properties of its snapshots, by which a micro-batch is recognized."""
     batch = plan.batch
     watermark = plan.table.options.number_or_none("end-input.watermark")
@@ -310,7 +310,7 @@ def _maintain(table: Table) -> None:
 
 def check_written(plan: WritePlan, messages: Sequence[CommitMessage], check: Callable[[], None]) -> None:
     """Call `check` before the commit; if it raises an error, the files of the write are deleted."""
-    commit, _ = _commit_of(plan)
+    commit, _ = commit_of(plan)
     with commit.or_abort(messages):
         check()
 

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_spark.core.commit.committer import FileStoreCommit
-from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
@@ -26,7 +24,7 @@ from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
-from paimon_spark.engine.insert import WritePlan, WriteResult, complete_write, plan_write, run_post_commit
+from paimon_spark.engine.insert import WritePlan, WriteResult, commit_of, complete_write, plan_write, run_post_commit
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.errors import UnsupportedError, UsageError
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, MergeEngine, Operation
@@ -218,9 +216,9 @@ def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: T
     rewrites = plan.info.rewritten is not None
     if rewrites or (plan.table.is_primary_key_table and any(m.new_files for m in messages)):
         return complete_write(plan, messages, runner)
-    commit = FileStoreCommit(plan.table)
+    commit, metadata = commit_of(plan)
     with commit.or_abort(messages):
-        metadata, read = CommitMetadata(operation=plan.operation), plan.info.columns_of
+        read = plan.info.columns_of
         result = commit.commit(messages, metadata) if read is None else commit.commit_columns(messages, metadata, read)
     files = tuple(f for m in messages for f in m.new_files)
     return run_post_commit(plan, WriteResult(commit=result, commit_user=str(commit.commit_user), files=files), runner)

@@ -19,6 +19,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.commit_message import CommitMessage
+from paimon_spark.core.row_level.upserted_rows import upserts
 from paimon_spark.core.table import Table
 from paimon_spark.engine.load_history import LoadHistory, SourceFile
 from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, NotFoundError, OptionError, suggestion
@@ -26,7 +27,7 @@ from paimon_spark.spark.copy_formats import EMPTY, READERS, record_pattern, spar
 from paimon_spark.spark.copy_places import directory_of, reached
 from paimon_spark.spark.copy_values import TEXTS, Converted, converted, member, missing, text_type, type_name
 from paimon_spark.spark.store_assignment import column_type
-from paimon_spark.spark.writes import write_checked
+from paimon_spark.spark.upserts import insert_checked
 from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, holds_root
 from paimon_spark.sqlparse.copy_into import CopyFrom, FileFormat, OnError
@@ -95,7 +96,7 @@ def load_files(
         rows = rows.select(*map(quoted_name, table.schema.field_names))
         check = partial(_check_unchanged, session, table, statement, loaded, wanted_rows)
         with _readable(only=_UNREADABLE):
-            commit = write_checked(session, table, rows, check).commit
+            commit = insert_checked(session, table, rows, check).commit
         snapshot = commit.snapshot_ids[0] if isinstance(commit, Committed) else table.snapshots.latest_id()
     history.record([(s, found.loadable) for s, found in loaded.items()], snapshot or 0, clock())
     return [_answer(s, checked.get(s.path), written=s in loaded) for s in files]
@@ -111,10 +112,12 @@ def _check_unchanged(
 ) -> None:
     """Refuse a write of other rows than those that were checked.
 
-    The rows of a primary key table are merged by key as they are written, so its counts do not tell.
+    The rows of a table with a primary key or an `upsert-key` are merged by key as they are written, so their counts do
+    not tell.
     """
     written = sum(file.row_count for m in messages for file in m.new_files)
-    exact = not table.schema.primary_keys and not any(holds_root(c.type, TypeRoot.BLOB) for c in table.schema.fields)
+    merged = table.is_primary_key_table or upserts(table)
+    exact = not merged and not any(holds_root(c.type, TypeRoot.BLOB) for c in table.schema.fields)
     changed = sorted(s.name for s in set(loaded).difference(_listed(session, statement)))
     if not changed and (written == rows or not exact):
         return

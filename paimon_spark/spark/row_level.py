@@ -119,8 +119,17 @@ def _change_places(
     """Change rows by their positions in files."""
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks, rewrites=False, changes=changes)
-    messages = run_writers(session, plan, arrow_batches(_by_file(plan, frame, tasks)), copy_on_write_rewriter)
-    return finish_changes(plan, messages, NearRunner(session, table))
+    return finish_changes(plan, write_changes(session, plan, frame), NearRunner(session, table))
+
+
+def write_changes(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
+    """Write changed rows of a plan of `plan_changes`, by their positions in files; return the commit messages.
+
+    Raises:
+        PaimonError: a task failed; the new files are deleted.
+    """
+    placed = _by_file(plan, frame, write_tasks(session, plan.table))
+    return run_writers(session, plan, arrow_batches(placed), copy_on_write_rewriter)
 
 
 def _by_file(plan: WritePlan, frame: DataFrame, tasks: int) -> DataFrame:

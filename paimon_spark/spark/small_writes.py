@@ -27,8 +27,8 @@ from paimon_spark.spec.kinds import BucketMode
 _MOST_BYTES = 128 << 10
 _MOST_ROWS = (1 << 31) - 2
 _STREAMED = 10
-_MOST_KEYS = 10_000
-"""Maximum number of rows of a table with cross-partition upsert that are joined with new ones in this process."""
+MOST_KEYS = 10_000
+"""Maximum number of stored rows that are joined with new ones in this process, by a primary key or an `upsert-key`."""
 
 
 def write_small(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage] | None:
@@ -95,6 +95,6 @@ def _may_be_small(plan: WritePlan) -> bool:
     """Return whether only the number of new rows matters: no keys are joined, and no partitions counted."""
     options, mode = plan.table.options, plan.table.bucket_mode
     if mode is BucketMode.KEY_DYNAMIC:
-        return sum(n for buckets in plan.info.bucket_rows.values() for n in buckets.values()) <= _MOST_KEYS
+        return sum(n for buckets in plan.info.bucket_rows.values() for n in buckets.values()) <= MOST_KEYS
     counts = mode is BucketMode.POSTPONE and plan.info.postpone_user is None
     return not counts or options.postpone_target_row_num_per_bucket is None

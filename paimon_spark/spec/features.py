@@ -126,6 +126,23 @@ def _merging(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]
         )
 
 
+def _upserts(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    key = options.upsert_key
+    if schema.primary_keys or not key:
+        return
+    if options.sequence_field and options.sequence_descending:
+        what = f"{_option('upsert-key', options)} and {_option('sequence.field.sort-order', options)}"
+        yield Unsupported(what, "Set the order to 'ascending': Apache Paimon keeps the largest sequence.", Use.WRITE)
+    if options.rowkind_field is not None:
+        what = f"{_option('upsert-key', options)} and {_option('rowkind.field', options)}"
+        yield Unsupported(what, "Leave 'rowkind.field' out: a table without a primary key takes no deletes.", Use.WRITE)
+    moving = [c for c in schema.partition_keys if c not in key]
+    if moving and options.flag("data-evolution.enabled"):
+        what = f"{_option('upsert-key', options)} and 'data-evolution.enabled' = 'true'"
+        hint = f"Put the partition columns {', '.join(moving)} into 'upsert-key': a row that moved would lose its id."
+        yield Unsupported(what, hint, Use.WRITE)
+
+
 def _local_merge(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
     try:
         if not schema.primary_keys or options.local_merge_buffer_size is None:
@@ -174,7 +191,6 @@ def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 
 _SETTINGS = (
     ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "later commits of others are not checked"),
-    ("upsert-key", Use.WRITE, "an insert would have to replace rows"),
     ("data-file.external-paths", Use.WRITE, "new files would have to be written to other locations"),
     ("commit.callbacks", Use.WRITE, "the classes it names are not called"),
     ("commit.custom-listeners", Use.WRITE, "the classes it names are not called"),
@@ -281,6 +297,7 @@ def _blob(f: DataField, schema: TableSchema, options: CoreOptions) -> Iterator[U
 _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...] = (
     _kind,
     _merging,
+    _upserts,
     _local_merge,
     _clustered,
     _flags,

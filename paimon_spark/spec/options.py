@@ -137,6 +137,11 @@ class CoreOptions(OptionValues):
         return self.names("sequence.field")
 
     @property
+    def upsert_key(self) -> tuple[str, ...]:
+        """Return the columns by which an INSERT into an append table replaces rows."""
+        return self.names("upsert-key")
+
+    @property
     def sequence_descending(self) -> bool:
         """Return whether the smallest value of the sequence field wins."""
         return self.word("sequence.field.sort-order") == "descending"

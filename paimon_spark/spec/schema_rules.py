@@ -265,6 +265,27 @@ def _check_snapshot_ordering(schema: TableSchema, options: CoreOptions) -> None:
         )
 
 
+def _upsert_key(schema: TableSchema, options: CoreOptions) -> None:
+    key = options.upsert_key
+    if not key:
+        return
+    for f in _existing(schema, key, "the option 'upsert-key'"):
+        _check_key_type(f, "upsert key")
+    twice = _duplicates(key)
+    if twice:
+        raise OptionError(
+            f"The option 'upsert-key' names {_listed(twice)} more than once.", hint="Name each column once."
+        )
+    if schema.primary_keys:
+        raise OptionError(
+            f"The option 'upsert-key' = '{','.join(key)}' is for tables without a primary key; this one has "
+            f"({', '.join(schema.primary_keys)}).",
+            hint="Leave the option out: an INSERT replaces the rows with the same primary key.",
+        )
+    for f in map(schema.field, options.sequence_field):
+        _check_key_type(f, "sequence of an upsert")
+
+
 def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
     for key in schema.options:
         _existing(schema, field_of(key), f"the option '{key}'")
@@ -334,6 +355,7 @@ _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     _keys,
     _bucket,
     _merging,
+    _upsert_key,
     _named_columns,
     _tags,
     _row_tracking,

@@ -107,7 +107,7 @@ _TABLE = """
     partial-update.remove-record-on-sequence-group  rowkind.field  sequence.field  sequence.field.sort-order
     sequence.snapshot-ordering
     scan.fallback-delta-branch  scan.fallback-snapshot-branch
-    table-read.sequence-number.enabled  type  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
+    table-read.sequence-number.enabled  type  upsert-key  vector-field  field.<col>.vector-dim  fields.<col>.vector-dim
 """
 _CATALOG = "case-sensitive  defaultDatabase  lock.enabled  metastore  password  user  warehouse"
 _PROGRAM = "requiredSparkConfsCheck.enabled"
@@ -139,7 +139,7 @@ _REFUSED = """
     manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
-    query-auth.enabled  snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file  upsert-key
+    query-auth.enabled  snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file
     vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """

@@ -10,6 +10,7 @@ from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import describe_system
 from paimon_spark.bridge.tables import TableToken, described, load_named, load_to_change, load_token, newest_token
+from paimon_spark.core.row_level.upserted_rows import upserts
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
@@ -41,9 +42,10 @@ def stream_begin(request: Request) -> Json:
     token = newest_token(request.envelope, args["table"], args["options"])
     table = load_to_change(request.envelope, token, args["options"])
     batch = StreamBatch(**args["stream"])
-    if args["mode"] == "update" and not table.is_primary_key_table:
+    if args["mode"] == "update" and not (table.is_primary_key_table or upserts(table)):
         raise UnsupportedError(
-            f"Table {table.name} has no primary key, so that the output mode 'update' cannot replace rows in it.",
+            f"Table {table.name} has neither a primary key nor an 'upsert-key', so that the output mode 'update' "
+            "cannot replace rows in it.",
             hint="Use outputMode('append') or outputMode('complete'), or a table with a primary key.",
         )
     begun = begin_batch(table, batch)

@@ -28,8 +28,8 @@ from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.row_kinds import with_row_kinds
 from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.types import field_from_spark
+from paimon_spark.spark.upserts import insert_frame
 from paimon_spark.spark.values import value_from_jvm, value_to_jvm
-from paimon_spark.spark.writes import write_frame
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import FALSE, TRUE, Predicate, and_, exactly, or_
 from paimon_spark.spec.privileges import Privilege
@@ -77,7 +77,7 @@ def _write(request: Request, table: Table, mode: str, predicate: Predicate | Non
     overwrite: Overwrite | None = None if mode == "append" else "dynamic" if mode == "dynamic" else "static"
     operation = Operation(request.args.get("operation") or ("WRITE" if overwrite is None else "OVERWRITE"))
     stream = request.args.get("stream")
-    write_frame(
+    insert_frame(
         session,
         table,
         with_row_kinds(table, frame) if stream else frame,
@@ -130,7 +130,7 @@ def _save(request: Request, table: Table, mode: str) -> Json:
             hint=f"The table's columns are {', '.join(table.schema.field_names)}.",
         )
     ordered = frame.select(*[quoted_name(n) for n in table.schema.field_names])
-    write_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation=Operation.WRITE)
+    insert_frame(session, table, ordered, overwrite=None if mode == "append" else "static", operation=Operation.WRITE)
     return {}
 
 

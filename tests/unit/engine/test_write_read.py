@@ -521,11 +521,12 @@ def test_concurrent_writers_of_dynamic_buckets_never_split_a_key() -> None:
 def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
     table = keyed()
     put(table, (1, "a"))
-    for key, value in (("upsert-key", "v"), ("commit.strict-mode.last-safe-snapshot", "1")):
+    for key, value in (("commit.callbacks", "a.B"), ("commit.strict-mode.last-safe-snapshot", "1")):
         with pytest.raises(UnsupportedError, match=key):
             put(table.with_options({key: value}), (1, "b"))
-    with pytest.raises(OptionError, match=r"'changelog-producer'.*cannot be set for one statement"):
-        table.with_options({"changelog-producer": "lookup"})
+    for key, value in (("changelog-producer", "lookup"), ("upsert-key", "v")):
+        with pytest.raises(OptionError, match=rf"'{key}'.*cannot be set for one statement"):
+            table.with_options({key: value})
     with pytest.raises(UnsupportedError, match="iceberg"):
         plan_compaction(table.with_options({"metadata.iceberg.storage": "table-location"}))
 

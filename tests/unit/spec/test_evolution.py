@@ -206,8 +206,8 @@ def test_one_way_options() -> None:
 
 
 def test_a_change_to_something_unsupported_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="upsert-key"):
-        _alter(SetOption("upsert-key", "k"))
+    with pytest.raises(UnsupportedError, match=r"commit\.callbacks"):
+        _alter(SetOption("commit.callbacks", "a.B"))
 
 
 # ------------------------------------------------------------------------------------------------- columns
