@@ -108,6 +108,16 @@ def test_the_largest_sequence_remains(tmp_path: Path, kind: str) -> None:
     assert found(table) == rows
 
 
+def test_the_example_of_the_rule(tmp_path: Path) -> None:
+    """The example for D8 in docs/spec/semantics.md."""
+    table = create(tmp_path, {"sequence.field": "s"}, key="k")
+    put(table, (None, None, 2, "a"))
+    put(table, (None, None, 1, "b"), (None, None, 3, "c"), (7, None, None, "d"))
+    assert found(table) == [(7, None, None, "d"), (None, None, 3, "c")]
+    put(table, (7, None, 0, "e"), (None, None, 2, "f"))
+    assert found(table) == [(7, None, 0, "e"), (None, None, 3, "c")]
+
+
 def test_sequences_are_compared_field_by_field_with_nulls_first(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.int32()), ("a", pa.int32()), ("b", pa.string()), ("v", pa.string())])
     table = create(tmp_path, {"sequence.field": "a,b"}, schema, "k")
