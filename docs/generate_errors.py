@@ -34,8 +34,10 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Filter or default the value before it is written. Nothing of the statement was committed.",
     ),
     ErrorKind.MERGE_CARDINALITY_VIOLATION: (
-        "Several rows of the source of MERGE INTO match one row of the table, so its new state would be ambiguous.",
-        "Make the source unique in the columns of ON, for example with GROUP BY. Nothing was committed.",
+        "Several rows of the source of MERGE INTO, or of an INSERT by `upsert-key`, match one row of the table, so its "
+        "new state would be ambiguous.",
+        "Make the source unique in the columns of ON or of `upsert-key`, for example with GROUP BY; for an INSERT, "
+        "`sequence.field` can tell which row is the newest. Nothing was committed.",
     ),
     ErrorKind.DATABASE_NOT_FOUND: ("The database does not exist.", "`SHOW DATABASES` lists those that do."),
     ErrorKind.DATABASE_NOT_EMPTY: (

@@ -121,7 +121,7 @@ def test_more_digits_than_spark_compares(spark: SparkSession, warehouse: Path) -
     table = connect(warehouse).create_table(f"{database}.t", schema, options={"upsert-key": "k"})
     for n in (1, 2):
         table.append(pa.table([pa.array([1, 2], pa.timestamp("ns")), [f"a{n}", f"b{n}"]], schema=schema))
-    with pytest.raises(Exception, match="UNSUPPORTED_FEATURE.*'k'.*more than 6 digits.*append of the Python API"):
+    with pytest.raises(Exception, match=r"UNSUPPORTED_FEATURE.*'k'.*more than 6 digits.*append of the Python API"):
         spark.sql("INSERT INTO t VALUES (TIMESTAMP_NTZ '2026-01-01 00:00:00', 'c')")
     assert sorted(table.to_arrow().column("v").to_pylist()) == ["a2", "b2"]
 
