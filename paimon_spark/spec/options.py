@@ -540,6 +540,11 @@ class CoreOptions(OptionValues):
         return self.snapshot_num_retained_min if value is None else value
 
     @property
+    def cleans_empty_directories(self) -> bool:
+        """Return whether an expiry removes the bucket and partition directories that it empties."""
+        return self.flag("snapshot.clean-empty-directories")
+
+    @property
     def changelog_num_retained_max(self) -> int:
         """Return the maximum number of changelogs to retain."""
         value = self.number_or_none("changelog.num-retained.max")

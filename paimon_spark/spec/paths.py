@@ -22,6 +22,7 @@ _MARK_START = 19
 DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
 POSTPONE_BUCKET = -2
 _SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
+BUCKET_PREFIX = "bucket-"
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in _SPECIAL})
 _LOCAL = re.compile("^(?:file:)?/+")
 
@@ -67,7 +68,7 @@ def file_in(directory: str, name: str) -> str:
 
 def bucket_name(bucket: int) -> str:
     """Return the name of a bucket's directory."""
-    return "bucket-postpone" if bucket == POSTPONE_BUCKET else f"bucket-{bucket}"
+    return f"{BUCKET_PREFIX}{'postpone' if bucket == POSTPONE_BUCKET else bucket}"
 
 
 def _named(name: str, what: str) -> str:

@@ -68,7 +68,8 @@ _WRITE = """
     postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism
     postpone.default-bucket-num  postpone.target-row-num-per-bucket  postpone.target-size-per-bucket
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
-    sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator  snapshot.expire.limit
+    sink.managed.writer-buffer-memory  sink.parallelism  sink.use-managed-memory-allocator
+    snapshot.clean-empty-directories  snapshot.expire.limit
     snapshot.ignore-empty-commit  snapshot.num-retained.max  snapshot.num-retained.min  snapshot.time-retained
     spill-compression  spill-compression.zstd-level  tag.default-time-retained  tag.time-expire-enabled
     target-file-row-num  target-file-size  trash.retention  write-buffer-size  write-buffer-spill.max-disk-size
@@ -139,8 +140,8 @@ _REFUSED = """
     manifest.compression  manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
-    query-auth.enabled  snapshot.clean-empty-directories  tag.callbacks  tag.create-success-file
-    vector.file.format
+    query-auth.enabled
+    tag.callbacks  tag.create-success-file  vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset(_REFUSED.split())

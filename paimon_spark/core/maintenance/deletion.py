@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.maintenance.empty_directories import remove_empty_directories
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.maintenance.trash_refs import kept_refs
@@ -198,10 +199,14 @@ class SafeDeleter:
     def delete_files(self, plan: DeletionPlan) -> Deleted:
         """Delete the data and metadata files of a plan after checking the protecting references again.
 
-        A reference that the plan removes but a rollback has restored protects its files like any other.
+        A reference that the plan removes but a rollback has restored protects its files like any other. With
+        `snapshot.clean-empty-directories`, directories that become empty are removed too.
         """
         data, metadata = self._judge(list(plan.data), list(plan.metadata), frozenset(), (), plan.known)
-        return self.delete(data) + self.delete(metadata)
+        done = self.delete(data) + self.delete(metadata)
+        if self._table.options.cleans_empty_directories:
+            remove_empty_directories(self._table, (a.path for a in (*data, *metadata) if a.action == DELETE))
+        return done
 
     def delete_references(self, plan: DeletionPlan) -> Deleted:
         """Delete the snapshot, tag or changelog files of a plan one by one, in order."""

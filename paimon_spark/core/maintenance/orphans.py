@@ -18,12 +18,11 @@ from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.fs.base import FileIO, FileStatus
-from paimon_spark.spec.paths import MAIN_BRANCH
+from paimon_spark.spec.paths import BUCKET_PREFIX, MAIN_BRANCH
 
 _HINTS = ("LATEST", "EARLIEST")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
 _MANAGED_BLOB = ".managed.blob"
-_BUCKET = "bucket-"
 
 
 class Rule(StrEnum):
@@ -161,7 +160,7 @@ def _below(directory: Directory, entries: list[FileStatus], older_than: int) -> 
             for e in directories
             if "=" in e.name
         ]
-    buckets = [e for e in directories if e.name.startswith(_BUCKET)]
+    buckets = [e for e in directories if e.name.startswith(BUCKET_PREFIX)]
     return [Directory(e.path, Rule.ALL, removable=e.mtime_ms < older_than) for e in buckets]
 
 

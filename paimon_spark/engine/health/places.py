@@ -15,10 +15,9 @@ import numpy.typing as npt
 from paimon_spark.core.table import Table
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns, Manifest, Rows
 from paimon_spark.spec.manifest import IndexManifestEntry
-from paimon_spark.spec.paths import bucket_name
+from paimon_spark.spec.paths import BUCKET_PREFIX, bucket_name
 
 Hashes = npt.NDArray[np.int64]
-_BUCKET = "bucket-"
 _DIRECTORY_STEP = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 _LEVEL_STEP = np.int64(0xC2B2AE3D27D4EB4F - (1 << 64))
 
@@ -38,7 +37,7 @@ class Places:
     def text(self, path: str) -> str:
         """Return the place of a file by its path."""
         parts = path.rsplit("/", self._depth + 2)
-        beside = len(parts) == self._depth + 3 and parts[-2].startswith(_BUCKET)
+        beside = len(parts) == self._depth + 3 and parts[-2].startswith(BUCKET_PREFIX)
         return "/".join(parts[1:]) if beside else parts[-1]
 
     def index_text(self, entry: IndexManifestEntry) -> str:

@@ -70,7 +70,6 @@ def test_read_but_not_written(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("snapshot.clean-empty-directories", "true"),
         ("manifest.compression", "snappy"),
     ],
 )
