@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -13,12 +11,11 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
+from paimon_spark.engine.success_files import SUCCESS_FILE, write_success_file
 from paimon_spark.errors import ArgumentError, UnsupportedError
-from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.predicate import Comparison, IsNull, Predicate, split_and
 from paimon_spark.spec.rows import encode_row
 
-SUCCESS_FILE = "_SUCCESS"
 _ACTION = "success-file"
 
 
@@ -85,14 +82,4 @@ def _named(table: Table, predicate: Predicate) -> set[bytes]:
 def execute_mark_done(plan: MarkDonePlan, clock_millis: int) -> None:
     """Write the success files; existing ones keep their creation time."""
     for path in plan.paths:
-        created = _stored(plan.table.file_io, path).get("creationTime", clock_millis)
-        text = json.dumps({"creationTime": created, "modificationTime": clock_millis})
-        plan.table.file_io.write(path, text.encode())
-
-
-def _stored(file_io: FileIO, path: str) -> dict[str, Any]:
-    try:
-        found = json.loads(file_io.read(path))
-    except (FileNotFoundError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        write_success_file(plan.table.file_io, path, clock_millis)

@@ -12,6 +12,7 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.maintenance.rollback import find_target
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.refs import tag_files
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
@@ -88,7 +89,7 @@ def execute_as_latest(table: Table, plan: AsLatestPlan) -> int:
         raise
     except (PaimonError, OSError):
         if plan.pin is not None:
-            delete_best_effort(table.file_io, [table.paths.tag(plan.pin.name)])
+            delete_best_effort(table.file_io, tag_files(table, plan.pin.name))
         raise
     return done.snapshot_ids[-1] if isinstance(done, Committed) else plan.previous_id
 

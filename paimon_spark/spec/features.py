@@ -174,7 +174,6 @@ _FLAGS = (
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
     ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
-    ("tag.create-success-file", Use.CREATE, "no success files are written for tags"),
 )
 
 

@@ -571,6 +571,11 @@ class CoreOptions(OptionValues):
         return self.duration_ms_or_none("tag.default-time-retained")
 
     @property
+    def creates_tag_success_files(self) -> bool:
+        """Return whether a new tag gets a success file."""
+        return self.flag("tag.create-success-file")
+
+    @property
     def consumer_changelog_only(self) -> bool:
         """Return whether consumers protect changelogs but not snapshots."""
         return self.flag("consumer.changelog-only")

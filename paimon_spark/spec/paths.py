@@ -19,10 +19,11 @@ from paimon_spark.spec.types import DataField, DataType
 
 MAIN_BRANCH = "main"
 _MARK_START = 19
+_SUCCESS_DIRECTORY = "tag-success-file"
 DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
 POSTPONE_BUCKET = -2
-_SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
 BUCKET_PREFIX = "bucket-"
+_SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in _SPECIAL})
 _LOCAL = re.compile("^(?:file:)?/+")
 
@@ -159,6 +160,15 @@ class TablePaths:
     def tag(self, name: str) -> str:
         """Return a tag file."""
         return f"{self.tag_dir}/tag-{_named(name, 'tag')}"
+
+    @property
+    def tag_success_dir(self) -> str:
+        """Return the directory of the success files of tags."""
+        return f"{self.tag_dir}/{_SUCCESS_DIRECTORY}"
+
+    def tag_success(self, name: str) -> str:
+        """Return the success file of a tag."""
+        return f"{self.tag_success_dir}/{_named(name, 'tag')}_SUCCESS"
 
     def consumer(self, name: str) -> str:
         """Return a consumer file."""

@@ -78,7 +78,7 @@ _WRITE = """
     partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.savepoint.auto-tag
     sink.watermark-time-zone
     tag.automatic-completion  tag.automatic-creation  tag.batch.customized-name  tag.creation-delay
-    tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
+    tag.create-success-file  tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
     write-only  write.data-evolution.update-conflict-retry.max-attempts
     write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema
@@ -141,7 +141,7 @@ _REFUSED = """
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled
-    tag.callbacks  tag.create-success-file  vector.file.format
+    tag.callbacks  vector.file.format
     visibility-callback.enabled  write.sequence-number-init-mode
 """
 REFUSED = frozenset(_REFUSED.split())

@@ -106,7 +106,7 @@ def _metadata_directories(table: Table) -> Iterator[Directory]:
         )
     yield Directory(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
     yield Directory(paths.changelog_dir, Rule.STRAYS, "changelog-")
-    for directory in (paths.schema_dir, paths.tag_dir, paths.consumer_dir):
+    for directory in (paths.schema_dir, paths.tag_dir, paths.tag_success_dir, paths.consumer_dir):
         yield Directory(directory, Rule.TEMPORARY)
 
 

@@ -9,7 +9,7 @@ from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, Safe
 from paimon_spark.core.maintenance.trash import TrashRun, unfinished_rollback
 from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.refs import RefStore, tag_files
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
 from paimon_spark.fs.base import FileStatus
@@ -79,7 +79,7 @@ def _ref_deletions(table: Table, target_id: int) -> list[Action]:
     return [
         *(Action(DELETE, paths.snapshot(i), 0, f"snapshot {i} is {reason}") for i in refs.snapshots),
         *(Action(DELETE, paths.changelog(i), 0, f"changelog {i} is {reason}") for i in refs.changelogs),
-        *(Action(DELETE, paths.tag(name), 0, f"tag '{name}' is {reason}") for name in refs.tags),
+        *(Action(DELETE, path, 0, f"tag '{n}' is {reason}") for n in refs.tags for path in tag_files(table, n)),
     ]
 
 

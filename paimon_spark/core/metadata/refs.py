@@ -97,8 +97,16 @@ class RefStore:
         if not is_one_name(name):
             return None
         path = self.paths.tag(name)
+        if path == self.paths.tag_success_dir and self._is_dir(path):
+            return None
         data = _read(self.file_io, path)
         return None if data is None else (data, path)
+
+    def _is_dir(self, path: str) -> bool:
+        try:
+            return self.file_io.status(path).is_dir
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def get_tag(self, name: str) -> Tag:
         """Return a tag.
@@ -217,6 +225,12 @@ def check_tag_name(name: str) -> str:
         )
     check_new_name(text.replace(SYSTEM_SEPARATOR, "_"), "tag")
     return text
+
+
+def tag_files(table: Table, name: str) -> tuple[str, ...]:
+    """Return the file of a tag and, if the table has success files of tags, its success file."""
+    success = (table.paths.tag_success(name),) if table.options.creates_tag_success_files else ()
+    return (table.paths.tag(name), *success)
 
 
 def branches(table: Table) -> list[FileStatus]:

@@ -13,7 +13,7 @@ from paimon_spark.core.maintenance.reachability import Reachability
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches
+from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, branch_name, branches, tag_files
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -121,7 +121,11 @@ def _commits(table: Table, latest: Snapshot | None) -> int:
 def _references(table: Table, latest: Snapshot | None, commits: int) -> Iterator[Action]:
     """Yield the last commit, and the deletion of tags, snapshots and changelogs."""
     paths, refs = table.paths, RefStore.of(table)
-    found = [Action(DELETE, paths.tag(name), 0, f"tag '{name}' is deleted") for name in refs.tag_names()]
+    found = [
+        Action(DELETE, path, 0, f"tag '{name}' is deleted")
+        for name in refs.tag_names()
+        for path in tag_files(table, name)
+    ]
     if latest is not None:
         if commits:
             yield Action(WRITE, paths.snapshot(latest.id + commits), 0, "a snapshot without rows")

@@ -137,7 +137,7 @@ def _tag_of_batch(table: Table, clock_millis: int) -> tuple[TagPlan, ...]:
     day = datetime.fromtimestamp(latest.time_millis / 1000, zone)
     name = table.options.get("tag.batch.customized-name") or f"{_BATCH_PREFIX}{day:%Y-%m-%d}"
     exists = RefStore.of(table).find_tag(name) is not None
-    return (plan_create_tag(table, name, clock_millis=clock_millis, replace=exists),)
+    return (plan_create_tag(table, name, clock_millis=clock_millis, replace=exists, anew=True),)
 
 
 def _oldest(table: Table, due: Iterable[TagPlan], *, of_batches: bool) -> set[str]:

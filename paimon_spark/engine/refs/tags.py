@@ -15,9 +15,10 @@ from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action, 
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag_name
+from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag_name, tag_files
 from paimon_spark.core.metadata_io import delete_best_effort, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
+from paimon_spark.engine.success_files import write_success_file
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.identifier import is_one_name
@@ -31,13 +32,17 @@ _LONGEST = timedelta(days=timedelta.max.days)
 
 @dataclass(frozen=True, slots=True)
 class TagPlan:
-    """A tag to write: `tag` is None if it exists and may be kept. `rename_from` is the old name in a rename."""
+    """A tag to write: `tag` is None if it exists and may be kept. `rename_from` is the old name in a rename.
+
+    `success_millis` is the time in the success file to write, if any.
+    """
 
     name: str
     tag: Tag | None
     actions: tuple[Action, ...] = ()
     replace: bool = False
     rename_from: str | None = None
+    success_millis: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ def plan_create_tag(
     time_retained_ms: int | None = None,
     if_not_exists: bool = False,
     replace: bool = False,
+    anew: bool = False,
 ) -> TagPlan:
     """Plan a tag of a snapshot, by default of the latest; nothing is changed.
 
@@ -86,7 +92,8 @@ def plan_create_tag(
         snapshot_id: the snapshot to tag. An expired snapshot is allowed if another tag still has it.
         time_retained_ms: retention of the tag; by default the option `tag.default-time-retained`.
         if_not_exists: keep an existing tag of that name.
-        replace: overwrite the tag, which must exist.
+        replace: overwrite the tag, which must exist. Its success file stays as it is.
+        anew: overwrite the tag as if it were deleted and created again, with a new success file.
 
     Raises:
         ArgumentError: the name or the retention is invalid.
@@ -94,7 +101,7 @@ def plan_create_tag(
         NotFoundError: there is no such snapshot, or no tag to replace.
         CorruptTableError: the snapshot's manifests cannot be read, so the tag would protect nothing.
     """
-    name = check_tag_name(name)
+    name = _free_name(table, name)
     refs = RefStore.of(table)
     present = refs.find_tag(name)
     if replace and present is None:
@@ -108,8 +115,10 @@ def plan_create_tag(
     tag = _new_tag(table, snapshot, time_retained_ms, clock_millis)
     verb = "points" if present is None else "points from now on"
     reason = f"tag '{name}' {verb} to snapshot {snapshot.id}"
-    action = Action(WRITE, table.paths.tag(name), len(tag.to_json().encode()), reason)
-    return TagPlan(name, tag, (action,), replace=replace)
+    path, *success = tag_files(table, name) if anew or not replace else (table.paths.tag(name),)
+    action = Action(WRITE, path, len(tag.to_json().encode()), reason)
+    told = [Action(WRITE, p, 0, f"tag '{name}' is complete") for p in success]
+    return TagPlan(name, tag, (action, *told), replace=replace, success_millis=clock_millis if told else None)
 
 
 @translate_io_errors()
@@ -123,7 +132,7 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
         NotFoundError: the tag does not exist.
         AlreadyExistsError: another tag of the new name exists, or the names are the same.
     """
-    refs, new_name = RefStore.of(table), check_tag_name(new_name)
+    refs, new_name = RefStore.of(table), _free_name(table, new_name)
     tag = refs.get_tag(name)
     data = tag.to_json().encode()
     present = read_if_there(table.file_io, table.paths.tag(new_name))
@@ -138,9 +147,12 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
 def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
 
+    A rename leaves the success file of the old name, as Paimon does.
+
     Raises:
         AlreadyExistsError: a tag of that name was created since planning.
         NotFoundError: the snapshot has expired since planning; no tag was created.
+        EngineError: the success file cannot be written; no tag was created.
     """
     if plan.tag is None:
         return None
@@ -150,9 +162,24 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     else:
         refs.create_tag(plan.name, plan.tag)
         _check_held(table, plan.name, plan.tag.snapshot.id)
+    if plan.success_millis is not None:
+        _write_success(table, plan, plan.success_millis)
     if plan.rename_from is not None:
         table.file_io.delete(table.paths.tag(plan.rename_from))
     return plan.tag.snapshot
+
+
+def _write_success(table: Table, plan: TagPlan, clock_millis: int) -> None:
+    """Write the success file of a tag; if it cannot be written, delete the tag unless it existed before."""
+    path = table.paths.tag_success(plan.name)
+    try:
+        if plan.replace:
+            table.file_io.delete(path)
+        write_success_file(table.file_io, path, clock_millis)
+    except (PaimonError, OSError):
+        if not plan.replace:
+            delete_best_effort(table.file_io, [path, table.paths.tag(plan.name)])
+        raise
 
 
 def _check_held(table: Table, name: str, snapshot_id: int) -> None:
@@ -203,7 +230,8 @@ def plan_delete_tags(
         expiry.add_state(snapshot, reason)
         expiry.add_metadata(snapshot, reason, with_changelog=False)
     why = {n: f": {text}" for n, text in (because or {}).items()}
-    references = [Action(DELETE, table.paths.tag(n), 0, f"tag '{n}' is deleted{why.get(n, '')}") for n in present]
+    going = [(n, path) for n in present for path in tag_files(table, n)]
+    references = [Action(DELETE, path, 0, f"tag '{n}' is deleted{why.get(n, '')}") for n, path in going]
     files = SafeDeleter(table).plan(expiry.candidates, removed_refs=removed_refs, references=references, look=exact)
     others = [n for n in tags if n not in present]
     missing_tags = {n: f"there is no tag '{n}'" for n in missing}
@@ -284,6 +312,17 @@ def _snapshot(table: Table, refs: RefStore, snapshot_id: int | None) -> Snapshot
         return found
     tagged = [t.snapshot for t in refs.tags().values() if t.snapshot.id == snapshot_id]
     return tagged[0] if tagged else table.snapshots.get(snapshot_id)
+
+
+def _free_name(table: Table, name: str) -> str:
+    """Return the checked name of a new tag; that of the directory of success files is taken, if there is one."""
+    name = check_tag_name(name)
+    if table.options.creates_tag_success_files and table.paths.tag(name) == table.paths.tag_success_dir:
+        raise ArgumentError(
+            f"'{name}' cannot be the name of a tag of table {table.name}: its directory of success files has it.",
+            hint="Pick another name, or unset the option 'tag.create-success-file'.",
+        )
+    return name
 
 
 def _new_tag(table: Table, snapshot: Snapshot, retained_ms: int | None, clock_millis: int) -> Tag:

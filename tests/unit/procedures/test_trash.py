@@ -97,6 +97,8 @@ def lake() -> Lake:
         changelog__num_retained__max="100",
         snapshot__num_retained__max="50",
         commit__max_retries="0",
+        snapshot__clean_empty_directories="true",
+        tag__create_success_file="true",
     )
     table = lake.table
     for i in range(5):
