@@ -1,4 +1,4 @@
-"""Codecs of new data files, by their names in `file.compression`."""
+"""Codecs of new data files and manifests, by their names in `file.compression` and `manifest.compression`."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ _SAME = {
     "uncompressed": "none",
     "null": "none",
 }
+
+
+MANIFEST_COMPRESSIONS = ("zstd", "snappy", "deflate", "bzip2", "xz", "null")
+"""Codecs of manifests, by their names in `manifest.compression`; ``null`` does not compress."""
+
+
+def manifest_codec_of(text: str) -> str | None:
+    """Return the Avro name of a codec of manifests, or None if Paimon knows none of that name.
+
+    Only the letters of ``zstd`` may have any case.
+    """
+    name = text.strip()
+    if name.lower() == "zstd":
+        return "zstandard"
+    return name if name in MANIFEST_COMPRESSIONS or name == "zstandard" else None
 
 
 def compression_of(data_format: str, text: str) -> str | None:

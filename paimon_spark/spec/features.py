@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from paimon_spark.errors import OptionError, UnsupportedError
-from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, compression_of
+from paimon_spark.spec.compressions import COMPRESSIONS, IDLE, MANIFEST_COMPRESSIONS, compression_of, manifest_codec_of
 from paimon_spark.spec.kinds import MergeEngine
 from paimon_spark.spec.merge_rules import local_merge_obstacle
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
@@ -204,7 +204,6 @@ _SETTINGS = (
 )
 _WORDS = (
     ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
-    ("manifest.compression", "zstd", Use.CREATE, "manifests are always written with zstd, and read with any codec"),
     ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),
 )
 
@@ -245,6 +244,12 @@ def _compressions(schema: TableSchema, options: CoreOptions) -> Iterator[Unsuppo
             key = f"file.compression.per.level' at level '{level}" if level in own else "file.compression"
             hint = f"For {data_format} files choose one of {', '.join(COMPRESSIONS[data_format])}."
             yield Unsupported(f"'{key}' = '{name}'", hint, Use.WRITE if found is None else Use.CREATE)
+
+
+def _manifests(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
+    if manifest_codec_of(options.word("manifest.compression")) is None:
+        hint = f"Choose one of {', '.join(MANIFEST_COMPRESSIONS)}; null does not compress."
+        yield Unsupported(_option("manifest.compression", options), hint, Use.WRITE)
 
 
 def _changelog_files(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
@@ -302,6 +307,7 @@ _CHECKS: tuple[Callable[[TableSchema, CoreOptions], Iterator[Unsupported]], ...]
     _settings,
     _formats,
     _compressions,
+    _manifests,
     _changelog_files,
     _columns,
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.bucket_functions import BucketFunction
+from paimon_spark.spec.compressions import MANIFEST_COMPRESSIONS, manifest_codec_of
 from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 from paimon_spark.spec.option_values import OptionValues
 from paimon_spark.spec.stats import StatsMode
@@ -564,6 +565,17 @@ class CoreOptions(OptionValues):
             or self.changelog_num_retained_max > self.snapshot_num_retained_max
             or self.changelog_time_retained_ms > self.snapshot_time_retained_ms
         )
+
+    @property
+    def manifest_codec(self) -> str:
+        """Return the Avro codec of new manifests."""
+        found = manifest_codec_of(self.word("manifest.compression"))
+        if found is None:
+            raise OptionError(
+                f"The option 'manifest.compression' cannot be '{self.word('manifest.compression')}'.",
+                hint=f"It must be one of {', '.join(MANIFEST_COMPRESSIONS)}.",
+            )
+        return found
 
     @property
     def tag_default_time_retained_ms(self) -> int | None:

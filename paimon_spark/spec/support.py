@@ -63,7 +63,8 @@ _WRITE = """
     file.compression.per.level  file.compression.zstd-level  file.format  file.format.per.level
     file.suffix.include.compression  full-compaction.delta-commits  ignore-delete  ignore-update-before
     local-merge-buffer-size  local-sort.max-num-file-handles  lookup-compact
-    manifest.full-compaction-threshold-size  manifest.merge-min-count  manifest.target-file-size
+    manifest.compression  manifest.full-compaction-threshold-size  manifest.merge-min-count
+    manifest.target-file-size
     metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
     postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism
     postpone.default-bucket-num  postpone.target-row-num-per-bucket  postpone.target-size-per-bucket
@@ -123,6 +124,7 @@ ONLY_VALUES = {
     "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
+    "manifest.compression": "zstd, snappy, deflate, bzip2, xz or null, on write",
     "type": "table",
 }
 """Options that are honoured for some values only, with these values; a table with another value is refused."""
@@ -137,7 +139,7 @@ _REFUSED = """
     blob-descriptor-field  blob-view-field
     commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
-    manifest.compression  manifest.format
+    manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled

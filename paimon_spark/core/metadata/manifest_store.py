@@ -14,6 +14,7 @@ from paimon_spark.core.metadata_io import delete_best_effort, read_needed
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError
 from paimon_spark.format.manifest.codec import (
+    Compression,
     open_manifest,
     read_index_manifest,
     read_manifest_list,
@@ -128,16 +129,19 @@ class ManifestStore:
         """
         if not entries:
             return []
-        data = write_manifest(entries)
+        data = write_manifest(entries, self._compression)
         step = self._entries_a_file(len(entries), len(data))
         if step >= len(entries):
             return [self._write_one(tuple(entries), data)]
         chunks = [tuple(entries[i : i + step]) for i in range(0, len(entries), step)]
-        return [self._write_one(chunk, write_manifest(chunk)) for chunk in chunks]
+        return [self._write_one(chunk, write_manifest(chunk, self._compression)) for chunk in chunks]
 
     def file_count(self, entries: Sequence[ManifestEntry]) -> int:
         """Return how many manifests `write` would write."""
-        return -(-len(entries) // self._entries_a_file(len(entries), len(write_manifest(entries)))) if entries else 0
+        if not entries:
+            return 0
+        size = len(write_manifest(entries, self._compression))
+        return -(-len(entries) // self._entries_a_file(len(entries), size))
 
     def _entries_a_file(self, count: int, size: int) -> int:
         wanted = max(1, self.table.options.manifest_target_file_size) * _FULL
@@ -146,7 +150,7 @@ class ManifestStore:
     def write_list(self, metas: Iterable[ManifestFileMeta]) -> tuple[str, int]:
         """Write a manifest list; return its name and size."""
         records = tuple(metas)
-        name, data = next(self._list_names), write_manifest_list(records)
+        name, data = next(self._list_names), write_manifest_list(records, self._compression)
         self.cache.lists.put(self._put(name, data), records)
         return name, len(data)
 
@@ -154,7 +158,7 @@ class ManifestStore:
         """Write an index manifest; return its name."""
         records = tuple(entries)
         name = self.table.paths.new_index_manifest_name()
-        self.cache.indexes.put(self._put(name, write_index_manifest(records)), records)
+        self.cache.indexes.put(self._put(name, write_index_manifest(records, self._compression)), records)
         return name
 
     def write_index_file(self, path: str, data: bytes) -> None:
@@ -212,6 +216,11 @@ class ManifestStore:
                     hint=_RESTORE,
                 )
         return manifest
+
+    @property
+    def _compression(self) -> Compression:
+        options = self.table.options
+        return Compression(options.manifest_codec, options.number("file.compression.zstd-level"))
 
     @property
     def _partition_types(self) -> list[DataType]:

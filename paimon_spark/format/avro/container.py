@@ -11,6 +11,7 @@ import bz2
 import io
 import json
 import lzma
+import os
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ from paimon_spark.format.zstd import ZstdDecompressor, ZstdError
 
 _MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
+SNAPPY = "snappy"
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
@@ -80,9 +82,9 @@ class AvroContainer:
             raise ValueError("it does not begin with the Avro magic")
         self._meta = _metadata(cursor)
         self._sync = bytes(cursor.take(SYNC_BYTES))
-        self._codec = bytes(self._meta.get("avro.codec", b"null")).decode()
-        if self._codec not in _CODECS:
-            raise ValueError(f"its compression codec {self._codec!r} is unknown")
+        self.codec = bytes(self._meta.get("avro.codec", b"null")).decode()
+        if self.codec not in _CODECS:
+            raise ValueError(f"its compression codec {self.codec!r} is unknown")
         self.schema = json.loads(bytes(self._meta.get("avro.schema", b"")))
         self.named = check_schema(self.schema)
         self.blocks = tuple(self._frames(cursor))
@@ -133,7 +135,7 @@ class AvroContainer:
             yield self._sync
 
     def _unpacked(self, block: Block) -> bytes:
-        data = _CODECS[self._codec](block.data, self._max_block + 1)
+        data = _CODECS[self.codec](block.data, self._max_block + 1)
         if len(data) > self._max_block:
             raise ValueError(f"a block decompresses to more than {self._max_block} bytes")
         return data
@@ -277,8 +279,25 @@ _CODECS: dict[str, Callable[[memoryview, int], bytes]] = {
     "zstandard": _zstandard,
     "bzip2": _bzip2,
     "xz": _xz,
-    "snappy": _snappy,
+    SNAPPY: _snappy,
 }
+
+
+def with_snappy(data: bytes, *, max_block: int) -> bytes:
+    """Return a container compressed with snappy, whose blocks end with a checksum of what they hold.
+
+    The Avro library needs another library for it, which Arrow has inside.
+
+    Args:
+        data: a container of another codec.
+        max_block: the maximum uncompressed size of its blocks.
+    """
+    file, sync = AvroContainer(data, max_block=max_block), os.urandom(SYNC_BYTES)
+    pieces = [header(file.schema, SNAPPY, sync)]
+    for count, content in file.unpacked():
+        packed = pa.compress(content, codec=SNAPPY, asbytes=True) + struct.pack(">I", zlib.crc32(content))
+        pieces += (number(count), number(len(packed)), packed, sync)
+    return b"".join(pieces)
 
 
 # ------------------------------------------------------------------------------------------------- schemas

@@ -19,7 +19,7 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
-from paimon_spark.format.avro.container import MALFORMED, AvroContainer, check_schema
+from paimon_spark.format.avro.container import MALFORMED, SNAPPY, AvroContainer, check_schema, with_snappy
 from paimon_spark.format.manifest.entry_decoder import decode_entries, has_known_layout
 from paimon_spark.format.manifest.file_records import file_record, stats_record
 from paimon_spark.format.manifest.layout import (
@@ -54,7 +54,6 @@ from paimon_spark.spec.paths import POSTPONE_BUCKET
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLI = timedelta(milliseconds=1)
-_LEVEL = 1
 _MAX_BLOCK = 16 << 20
 _MAX_TOTAL = 256 << 20
 _MAX_RATIO = 1000
@@ -74,6 +73,17 @@ _INDEX_NEEDED = (*_INDEX_COUNTS, "_PARTITION", "_BUCKET", "_INDEX_TYPE")
 _T = TypeVar("_T")
 _Q = TypeVar("_Q")
 _Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """The Avro codec of a new file, and the level of zstandard."""
+
+    codec: str = "zstandard"
+    level: int = 1
+
+
+ZSTD = Compression()
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +135,13 @@ def open_manifest(
     return found if isinstance(found, Manifest) else Manifest(found)
 
 
-def write_manifest(entries: Iterable[ManifestEntry]) -> bytes:
+def write_manifest(entries: Iterable[ManifestEntry], compression: Compression = ZSTD) -> bytes:
     """Return the bytes of a manifest."""
     items = list(entries)
     extra = _union(e.foreign for e in items)
     file_record = record("record__FILE", FILE_FIELDS | extra.get("_FILE", {}))
     schema = top_record(ENTRY_FIELDS | {"_FILE": file_record} | extra.get("", {}))
-    return _write(schema, (_with_foreign(_entry_record(e), e.foreign) for e in items))
+    return _write(schema, (_with_foreign(_entry_record(e), e.foreign) for e in items), compression)
 
 
 def read_manifest_list(data: bytes, where: str = "a manifest list", size: int | None = None) -> list[ManifestFileMeta]:
@@ -139,11 +149,11 @@ def read_manifest_list(data: bytes, where: str = "a manifest list", size: int | 
     return _read(data, where, size, MANIFEST_VERSION, {"": LIST_FIELDS}, _list_meta)
 
 
-def write_manifest_list(metas: Iterable[ManifestFileMeta]) -> bytes:
+def write_manifest_list(metas: Iterable[ManifestFileMeta], compression: Compression = ZSTD) -> bytes:
     """Return the bytes of a manifest list."""
     items = list(metas)
     schema = top_record(LIST_FIELDS | _union(m.foreign for m in items).get("", {}))
-    return _write(schema, (_with_foreign(_list_record(m), m.foreign) for m in items))
+    return _write(schema, (_with_foreign(_list_record(m), m.foreign) for m in items), compression)
 
 
 def read_index_manifest(data: bytes, where: str = "an index manifest") -> list[IndexManifestEntry]:
@@ -151,11 +161,11 @@ def read_index_manifest(data: bytes, where: str = "an index manifest") -> list[I
     return _read(data, where, None, INDEX_MANIFEST_VERSION, {"": INDEX_FIELDS}, _index_entry)
 
 
-def write_index_manifest(entries: Iterable[IndexManifestEntry]) -> bytes:
+def write_index_manifest(entries: Iterable[IndexManifestEntry], compression: Compression = ZSTD) -> bytes:
     """Return the bytes of an index manifest."""
     items = list(entries)
     schema = top_record(INDEX_FIELDS | _union(e.foreign for e in items).get("", {}))
-    return _write(schema, (_with_foreign(_index_record(e), e.foreign) for e in items))
+    return _write(schema, (_with_foreign(_index_record(e), e.foreign) for e in items), compression)
 
 
 def _read(
@@ -197,7 +207,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0].rstrip(". :")
 
 
-def _write(schema: _Record, records: Iterable[_Record]) -> bytes:
+def _write(schema: _Record, records: Iterable[_Record], compression: Compression) -> bytes:
     out = io.BytesIO()
     try:
         parsed = fastavro.parse_schema(schema)
@@ -206,8 +216,10 @@ def _write(schema: _Record, records: Iterable[_Record]) -> bytes:
             f"The unknown columns of the table's metadata cannot be merged: {_reason(e)}.",
             hint="Compact the table with the release of Apache Paimon that wrote it.",
         ) from e
-    fastavro.writer(out, parsed, records, codec="zstandard", codec_compression_level=_LEVEL)
-    return out.getvalue()
+    codec = compression.codec
+    level = compression.level if codec == ZSTD.codec else None
+    fastavro.writer(out, parsed, records, codec="null" if codec == SNAPPY else codec, codec_compression_level=level)
+    return with_snappy(out.getvalue(), max_block=_MAX_BLOCK) if codec == SNAPPY else out.getvalue()
 
 
 def _unknown_columns(file: AvroContainer, known: dict[str, _Record]) -> tuple[_Unknown, ...]:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.format.avro.container import AvroContainer
 from paimon_spark.format.manifest import codec as m
 from paimon_spark.format.manifest.layout import ENTRY_FIELDS, FILE_FIELDS, LIST_FIELDS, record, top_record
 from paimon_spark.spec.kinds import FileKind, FileSource
@@ -104,6 +105,24 @@ def test_everything_comes_back() -> None:
         "_EXTRA_FIELD_IDS": None,
         "_SOURCE_META": None,
     }
+
+
+@pytest.mark.parametrize("codec", ["zstandard", "snappy", "deflate", "bzip2", "xz", "null"])
+def test_every_codec_of_manifests(codec: str) -> None:
+    how, many = m.Compression(codec), ENTRIES * 500
+    files = (m.write_manifest(many, how), m.write_manifest_list([META], how), m.write_index_manifest([INDEX], how))
+    assert {AvroContainer(f, max_block=1 << 24).codec for f in files} == {codec}
+    assert m.read_manifest(files[0]) == many
+    assert len(files[0]) < len(m.write_manifest(many, m.Compression("null"))) or codec == "null"
+    assert m.read_manifest_list(files[1]) == [META]
+    assert m.read_index_manifest(files[2])[0].file.file_name == INDEX.file.file_name
+    assert m.read_manifest(m.write_manifest([], how)) == []
+
+
+def test_the_level_of_zstandard() -> None:
+    many = ENTRIES * 500
+    low, high = (m.write_manifest(many, m.Compression(level=level)) for level in (1, 19))
+    assert len(high) < len(low)
 
 
 def test_files_look_as_java_writes_them() -> None:

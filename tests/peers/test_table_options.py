@@ -1,0 +1,119 @@
+"""Options of tables on which Paimon 2.0 and this project write, tag and expire in turn. Needs its jar in `PEER_JAR`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.spec.identifier import Identifier
+from tests.peers.trial_peer import TrialPeer
+from tests.unit.procedures.warehouse import Warehouse
+
+JAR = os.environ.get("PEER_JAR", "")
+pytestmark = [
+    pytest.mark.peer,
+    pytest.mark.slow,
+    pytest.mark.skipif(not JAR, reason="PEER_JAR names no jar of Paimon 2.0"),
+]
+NAME = "db.t"
+
+
+class Duo:
+    """One warehouse of both sides."""
+
+    def __init__(self, place: Path, peer: TrialPeer) -> None:
+        self.lake = Warehouse(place)
+        self._peer = peer
+
+    @property
+    def table(self) -> Table:
+        return self.lake.catalog.load_table(Identifier.parse(NAME))
+
+    def ask(self, do: str, **step: Any) -> Any:
+        return self._peer.ask(do, NAME, **step)
+
+    def take_turns(self, *keys: int) -> None:
+        """Insert rows here and there."""
+        for key in keys:
+            if key % 2:
+                self.lake.insert(NAME, (key, "a"), (key, "b"))
+            else:
+                self.ask("write", rows=[["+I", key, "a"], ["+I", key, "b"]])
+
+    def check(self) -> None:
+        """Check that both sides read the same rows."""
+        found = sorted(tuple(r) for r in self.ask("read")["rows"])
+        assert found == self.lake.rows(NAME)
+
+    def directories(self) -> set[str]:
+        """Return the directories of partitions and buckets."""
+        root = Path(self.table.path)
+        return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_dir() and str(p.relative_to(root))[:2] == "p="}
+
+
+@pytest.fixture
+def duo(tmp_path: Path) -> Iterator[Duo]:
+    place = tmp_path / "wh"
+    place.mkdir()
+    with TrialPeer(Path(JAR), place) as peer:
+        yield Duo(place, peer)
+
+
+def test_both_sides_remove_empty_directories(duo: Duo) -> None:
+    duo.lake.create(NAME, snapshot__clean_empty_directories="true")
+    for here in (True, False):
+        duo.take_turns(1, 2)
+        assert duo.directories() == {"p=a", "p=a/bucket-0", "p=b", "p=b/bucket-0"}
+        if here:
+            duo.ask("truncate", partitions=[{"p": "a"}])
+            duo.lake.call("expire_snapshots(table => 't', retain_max => 1, older_than => '2100-01-01')")
+        else:
+            duo.lake.call("drop_partition('t', 'p=a')")
+            duo.ask("expire", retain=1)
+        assert duo.directories() == {"p=b", "p=b/bucket-0"}
+        duo.check()
+
+
+def test_both_sides_write_success_files_of_tags(duo: Duo) -> None:
+    duo.lake.create(NAME, tag__create_success_file="true")
+    duo.take_turns(1, 2)
+    duo.lake.call("create_tag('t', 'here', 1)")
+    duo.ask("createTag", name="there", snapshot=2)
+    directory = Path(duo.table.path, "tag", "tag-success-file")
+    files = {p.name: json.loads(p.read_text()) for p in directory.iterdir() if not p.name.startswith(".")}
+    assert files.keys() == {"here_SUCCESS", "there_SUCCESS"}
+    assert {tuple(f) for f in files.values()} == {("creationTime", "modificationTime")}
+    assert RefStore.of(duo.table).tag_names() == ["here", "there"]
+    duo.take_turns(3)
+    duo.ask("expire", retain=1)
+    duo.ask("deleteTag", name="here")
+    duo.lake.call("delete_tag('t', 'there')")
+    assert [p.name for p in directory.iterdir() if not p.name.startswith(".")] == []
+    duo.ask("removeOrphans")
+    duo.check()
+
+
+@pytest.mark.parametrize("codec", ["zstd", "snappy", "deflate", "bzip2", "xz", "null"])
+def test_both_sides_write_manifests_with_a_codec(duo: Duo, codec: str) -> None:
+    options = {"manifest__compression": codec, "manifest__merge_min_count": "3", "bucket": "-1"}
+    duo.lake.create(NAME, deletion_vectors__enabled="true", **options)
+    duo.ask("write", rows=[["+I", 0, "a"], ["+I", 0, "b"]])
+    duo.take_turns(1, 2, 3, 4, 5, 6, 7)
+    duo.lake.call("compact('t')")
+    duo.check()
+    duo.ask("compactTable", full=True)
+    duo.take_turns(8, 9)
+    duo.ask("expire", retain=2)
+    duo.check()
+    names = [p for p in Path(duo.table.path, "manifest").iterdir() if not p.name.startswith(".")]
+    found = {AvroContainer(p.read_bytes(), max_block=1 << 24).codec for p in names}
+    assert found == {"zstandard" if codec == "zstd" else codec}
+    assert any(p.name.startswith("index-manifest-") for p in names)
