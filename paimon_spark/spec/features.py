@@ -188,7 +188,6 @@ def _flags(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:
 
 
 _SETTINGS = (
-    ("commit.strict-mode.last-safe-snapshot", Use.WRITE, "later commits of others are not checked"),
     ("data-file.external-paths", Use.WRITE, "new files would have to be written to other locations"),
     ("commit.callbacks", Use.WRITE, "the classes it names are not called"),
     ("commit.custom-listeners", Use.WRITE, "the classes it names are not called"),

@@ -56,6 +56,8 @@ def _check_special(name: str, key: str, value: str) -> None:
     elif name == "metadata.stats-mode.per.level":
         for mode in CoreOptions({key: value}).pairs(name).values():
             _check_stats_mode(key, mode)
+    elif name == "commit.strict-mode.last-safe-snapshot" and number(name) < -1:
+        raise bad_value(key, value, "the id of a snapshot, or -1")
     elif name in _AT_LEAST_ONE and number(name) < 1:
         raise bad_value(key, value, "at least 1")
     elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:

@@ -48,7 +48,8 @@ _WRITE = """
     changelog-producer.row-deduplicate  changelog-producer.row-deduplicate-ignore-fields
     changelog.num-retained.max  changelog.num-retained.min  changelog.time-retained
     clustering.incremental.optimize-write  commit.force-create-snapshot
-    commit.max-retries  commit.max-retry-wait  commit.min-retry-wait  commit.timeout  commit.user-prefix
+    commit.max-retries  commit.max-retry-wait  commit.min-retry-wait  commit.strict-mode.last-safe-snapshot
+    commit.timeout  commit.user-prefix
     compaction.delete-ratio-threshold  compaction.file-num-limit  compaction.force-rewrite-all-files
     compaction.force-up-level-0  compaction.incremental-size-threshold  compaction.max-size-amplification-percent
     compaction.min.file-num  compaction.offpeak-ratio  compaction.offpeak.end.hour  compaction.offpeak.start.hour
@@ -79,7 +80,8 @@ _WRITE = """
     partition.timestamp-formatter  partition.timestamp-pattern  sink.process-time-zone  sink.savepoint.auto-tag
     sink.watermark-time-zone
     tag.automatic-completion  tag.automatic-creation  tag.batch.customized-name  tag.creation-delay
-    tag.create-success-file  tag.creation-period  tag.creation-period-duration  tag.num-retained-max  tag.period-formatter
+    tag.create-success-file  tag.creation-period  tag.creation-period-duration  tag.num-retained-max
+    tag.period-formatter
     record-level.expire-time  record-level.time-field  row-tracking.partition-group-on-commit  write-buffer-spillable
     write-only  write.data-evolution.update-conflict-retry.max-attempts
     write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema
@@ -137,7 +139,7 @@ _USERS = {
 }
 _REFUSED = """
     blob-descriptor-field  blob-view-field
-    commit.callbacks  commit.custom-listeners  commit.strict-mode.last-safe-snapshot
+    commit.callbacks  commit.custom-listeners
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
     manifest.format
     metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns

@@ -12,9 +12,12 @@ import pytest
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.errors import ConflictError
 from paimon_spark.format.avro.container import AvroContainer
 from paimon_spark.spec.identifier import Identifier
-from tests.peers.trial_peer import TrialPeer
+from tests.peers.trial_peer import PeerError, TrialPeer
+from tests.small_tables import frame
 from tests.unit.procedures.warehouse import Warehouse
 
 JAR = os.environ.get("PEER_JAR", "")
@@ -56,7 +59,9 @@ class Duo:
     def directories(self) -> set[str]:
         """Return the directories of partitions and buckets."""
         root = Path(self.table.path)
-        return {str(p.relative_to(root)) for p in root.rglob("*") if p.is_dir() and str(p.relative_to(root))[:2] == "p="}
+        return {
+            str(p.relative_to(root)) for p in root.rglob("*") if p.is_dir() and str(p.relative_to(root))[:2] == "p="
+        }
 
 
 @pytest.fixture
@@ -98,6 +103,27 @@ def test_both_sides_write_success_files_of_tags(duo: Duo) -> None:
     duo.lake.call("delete_tag('t', 'there')")
     assert [p.name for p in directory.iterdir() if not p.name.startswith(".")] == []
     duo.ask("removeOrphans")
+    duo.check()
+
+
+def test_both_sides_refuse_commits_after_changes_of_others(duo: Duo) -> None:
+    key = "commit.strict-mode.last-safe-snapshot"
+    duo.lake.create(NAME, **{key.replace(".", "__").replace("-", "_"): "2", "deletion_vectors__enabled": "true"})
+    duo.take_turns(1, 2)
+    duo.ask("truncate", partitions=[{"p": "a"}])
+    for here in (True, False):
+        if here:
+            duo.lake.insert(NAME, (3, "b"))
+            with pytest.raises(ConflictError, match="p=a in snapshot 3"):
+                duo.lake.insert(NAME, (3, "a"))
+        else:
+            duo.ask("write", rows=[["+I", 4, "b"]])
+            with pytest.raises(PeerError, match=r"Giving up committing as commit\.strict-mode"):
+                duo.ask("write", rows=[["+I", 4, "a"]])
+    duo.check()
+    plain = duo.table.with_options({key: "-1"})
+    for number in (5, 6):
+        write_arrow(plain, frame(plain, [(number, "a")]))
     duo.check()
 
 

@@ -25,6 +25,7 @@ from paimon_spark.core.commit.conflict_check import (
 )
 from paimon_spark.core.commit.row_range_check import check_row_ranges, check_same_columns, with_index_action
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
+from paimon_spark.core.commit.strict_mode import StrictMode
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -78,13 +79,15 @@ class FileStoreCommit:
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     since: int | None = None
     _published: set[str] = field(default_factory=set, repr=False)
+    _strict: StrictMode | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check that the user of the catalog may write; generate a commit user unless one is given."""
         self.table.require(Privilege.INSERT)
+        continued = self.commit_user is not None
         if self.commit_user is None:
-            prefix = self.table.options.commit_user_prefix
-            self.commit_user = f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
+            self.commit_user = new_commit_user(self.table)
+        self._strict = StrictMode.of(self.table, self.commit_user, continued=continued)
 
     @translate_io_errors()
     def commit(
@@ -291,12 +294,23 @@ class FileStoreCommit:
             return
         table, plan = following
         metadata = CommitMetadata(operation=Operation.TRUNCATE)
-        FileStoreCommit(table, clock=self.clock, sleep=self.sleep).commit_plan(plan, CommitKind.OVERWRITE, metadata)
+        commit = FileStoreCommit(table, clock=self.clock, sleep=self.sleep)
+        commit._strict = None  # the option names a snapshot of the branch that the statement writes
+        commit.commit_plan(plan, CommitKind.OVERWRITE, metadata)
 
     def _publish(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata) -> int:
         """Publish one snapshot; return its id."""
-        builder = SnapshotBuilder(self.table, str(self.commit_user), metadata, self.clock)
-        return SnapshotPublisher(builder, plan, kind, self.sleep, self.since).publish()
+        builder = SnapshotBuilder(self.table, str(self.commit_user), metadata, self.clock, self._strict)
+        published = SnapshotPublisher(builder, plan, kind, self.sleep, self.since).publish()
+        if self._strict is not None:
+            self._strict.safe = published
+        return published
+
+
+def new_commit_user(table: Table) -> str:
+    """Return a random commit user, whose prefix is an option of the table."""
+    prefix = table.options.commit_user_prefix
+    return f"{prefix}_{uuid.uuid4()}" if prefix else str(uuid.uuid4())
 
 
 def _fixed(change: Change) -> Planner:

@@ -11,6 +11,7 @@ from paimon_spark.core.commit.change_set import Change, combine_index
 from paimon_spark.core.commit.conflict_check import check_change, conflict_error
 from paimon_spark.core.commit.conflict_detection import VectorChanged
 from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, rewrite_deletion_vectors
+from paimon_spark.core.commit.strict_mode import StrictMode
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
@@ -50,12 +51,14 @@ class SnapshotBuilder:
         commit_user: the committing user.
         metadata: other properties of the snapshots.
         clock: epoch seconds.
+        strict: refuses changes of partitions that other users have changed.
     """
 
     table: Table
     commit_user: str
     metadata: CommitMetadata
     clock: Callable[[], float] = field(repr=False)
+    strict: StrictMode | None = None
 
     def build(self, store: ManifestStore, base: Snapshot | None, change: Change) -> BuiltSnapshot:
         """Return the snapshot that follows `base`; its manifests are written through `store`.
@@ -63,6 +66,8 @@ class SnapshotBuilder:
         Raises:
             ConflictError: the change conflicts with `base`.
         """
+        if self.strict is not None:
+            self.strict.check(store, base, change)
         check_change(store, base, change)
         rewritten = self._rewrite_vectors(store, base, change)
         return BuiltSnapshot(self._snapshot(store, base, rewritten.change), rewritten.superseded)

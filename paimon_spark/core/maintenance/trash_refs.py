@@ -19,7 +19,9 @@ from paimon_spark.spec.snapshot import parse_snapshot
 
 CONSUMER = "consumer"
 BRANCH_FILE = re.compile(r"branch/branch-([^/]+)/(.+)")
-_REFERENCE = re.compile(r"(snapshot|changelog)/(?:snapshot|changelog)-(\d{1,19})|(tag|consumer)/(?:tag|consumer)-([^/]+)")
+_REFERENCE = re.compile(
+    r"(snapshot|changelog)/(?:snapshot|changelog)-(\d{1,19})|(tag|consumer)/(?:tag|consumer)-([^/]+)"
+)
 
 
 def reference_of(table: Table, path: str) -> tuple[str, str] | None:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit
+from paimon_spark.core.commit.committer import CommitResult, Committed, FileStoreCommit, new_commit_user
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.append import AppendOptions, Vectors, pick_bucketed, pick_bucketed_full, pick_unaware
 from paimon_spark.core.compact.clustering import ClusterPolicy, clusters, sorts_apart
@@ -91,6 +91,7 @@ class CompactionPlan:
     groups: tuple[CompactGroup, ...]
     partitions_seen: frozenset[bytes] = field(default=frozenset(), repr=False)
     """The partitions that the filter matches."""
+    commit_user: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def tasks(self) -> tuple[CompactTask, ...]:
@@ -101,6 +102,12 @@ class CompactionPlan:
     def is_empty(self) -> bool:
         """Return whether there is nothing to compact."""
         return not self.groups
+
+    def after(self, groups: Sequence[GroupResult]) -> CompactionPlan:
+        """Return the plan for the commit user of earlier commits of the same statement, if there are any."""
+        ids = [i for g in groups for i in g.snapshot_ids]
+        found = self.table.snapshots.find(ids[-1]) if ids else None
+        return self if found is None else replace(self, commit_user=found.commit_user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +234,8 @@ def plan_compaction(
         idle = idle_tasks(policy, snapshot, partitions)
         groups += [CompactGroup(tuple(g), Strategy.FULL) for g in _grouped(idle, limits)]
     snapshot_id = snapshot.id if snapshot else None
-    return CompactionPlan(table, strategy, snapshot_id, tuple(groups), frozenset(partitions_seen))
+    user = new_commit_user(table)
+    return CompactionPlan(table, strategy, snapshot_id, tuple(groups), frozenset(partitions_seen), user)
 
 
 def _check_keeps_row_ids(table: Table) -> None:
@@ -399,7 +407,7 @@ def execute_compaction(
         plan: the plan.
         runner: runs the tasks.
         progress: called after each bucket.
-        commit_user: that of the snapshots; random by default.
+        commit_user: that of the snapshots; that of the plan by default.
         attempts: how often the buckets of a group are compacted, if other commits replace their files meanwhile: each
             time after the first, by a plan of the newest snapshot.
         sorting: runs the tasks of a clustered table with more bytes than a file should have; the runner by default.
@@ -442,7 +450,8 @@ def execute_again(plan: CompactionPlan, group: CompactGroup, runner: TaskRunner)
 
 def _planned_again(plan: CompactionPlan, group: CompactGroup) -> CompactionPlan:
     buckets = {BucketKey(t.partition, t.bucket) for t in group.tasks}
-    return plan_compaction(plan.table, strategy=group.strategy or plan.strategy, buckets=buckets)
+    again = plan_compaction(plan.table, strategy=group.strategy or plan.strategy, buckets=buckets)
+    return replace(again, commit_user=plan.commit_user)
 
 
 def _shifted(progress: Progress, start: int, total: int, done: int) -> None:
@@ -519,7 +528,7 @@ def commit_group(
     Raises:
         ConflictError: another commit replaced files of the group; the new files are deleted.
     """
-    commit = FileStoreCommit(plan.table, commit_user)
+    commit = FileStoreCommit(plan.table, commit_user or plan.commit_user)
     with commit.or_abort(messages):
         committed = commit.commit(messages)
     return _group_result(group, messages, committed)

@@ -64,7 +64,8 @@ class TablePlan:
         try:
             if self.preparation is not None:
                 done = tuple(self.preparation())
-            return replace(self, plan=self.current(), preparation=None, prepared=done)
+            current = self.current()
+            return replace(self, plan=current and current.after(done), preparation=None, prepared=done)
         except StatementCancelledError:
             raise
         except Exception as e:  # noqa: BLE001 - includes errors of the runner's engine; the other tables continue

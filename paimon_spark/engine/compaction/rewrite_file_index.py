@@ -94,6 +94,7 @@ def execute_index_rewrite(
     ids: list[int] = []
     done: list[CommitMessage] = []
     finished = written = 0
+    commit = FileStoreCommit(plan.table)
     for first in range(0, len(plan.tasks), FILES_AT_ONCE):
         group = plan.tasks[first : first + FILES_AT_ONCE]
         table = plan.table.with_write_token()
@@ -106,10 +107,10 @@ def execute_index_rewrite(
                 written += size
                 checkpoint()
         except BaseException:
-            FileStoreCommit(plan.table).abort(messages)
+            commit.abort(messages)
             clean_up_abandoned(table)
             raise
-        ids += _commit(plan.table, messages)
+        ids += _commit(commit, messages)
         done += messages
         finished += len(group)
         if progress is not None:
@@ -129,10 +130,9 @@ def _work(task: IndexTask) -> int:
     return task_cost(task.file.file_size, 1)
 
 
-def _commit(table: Table, messages: Sequence[CommitMessage]) -> tuple[int, ...]:
+def _commit(commit: FileStoreCommit, messages: Sequence[CommitMessage]) -> tuple[int, ...]:
     if not messages:
         return ()
-    commit = FileStoreCommit(table)
     with commit.or_abort(messages):
         committed = commit.commit(messages)
     return committed.snapshot_ids if isinstance(committed, Committed) else ()

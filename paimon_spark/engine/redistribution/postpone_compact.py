@@ -131,7 +131,7 @@ def execute_postponed(
             changed nothing.
     """
     groups = distribute_postponed(plan, replay)
-    compaction = plan_compaction(plan.table, strategy=plan.strategy, partitions=plan.partitions)
+    compaction = plan_compaction(plan.table, strategy=plan.strategy, partitions=plan.partitions).after(groups)
     done = execute_compaction(compaction, runner, progress)
     result = CompactionResult.of(compaction, [*groups, *done.groups])
     return replace(result, snapshot_before=plan.write.snapshot_id)

@@ -147,18 +147,18 @@ def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionR
         )
     before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
     group = GroupResult.of(committed, len({(m.partition, m.bucket) for m in messages}), before, after)
-    groups = (group, *_out_of_level_0(target, messages))
+    groups = (group, *_out_of_level_0(target, messages, group))
     ids = tuple(i for g in groups for i in g.snapshot_ids)
     return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=groups, snapshot_ids=ids)
 
 
-def _out_of_level_0(table: Table, messages: Sequence[CommitMessage]) -> tuple[GroupResult, ...]:
+def _out_of_level_0(table: Table, messages: Sequence[CommitMessage], done: GroupResult) -> tuple[GroupResult, ...]:
     """Compact buckets whose files overlap and so stay at level 0, in tables whose readers ignore that level."""
     low = {f.file_name: BucketKey(m.partition, m.bucket) for m in messages for f in m.new_files if f.level == 0}
     if not low or not needs_lookup(table):
         return ()
     plan = plan_compaction(table, strategy=Strategy.MINOR, buckets=set(low.values()), unreported=low.keys())
-    return execute_compaction(plan, LocalRunner()).groups
+    return execute_compaction(plan.after([done]), LocalRunner()).groups
 
 
 def rewrite_here(plan: RescalePlan) -> list[CommitMessage]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.predicate import Comparison
+from paimon_spark.testing.faults import FaultFileIO, Mode
 from tests.unit.core import samples
 
 KEY = "snapshot.clean-empty-directories"
@@ -109,11 +111,15 @@ def test_an_unpartitioned_table_keeps_its_own_directory(tmp_path: Path) -> None:
     assert Path(table.path).exists()
 
 
-def test_a_directory_that_cannot_be_removed_stays(made: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(_: object, path: str) -> bool:
-        raise PermissionError(13, "not permitted", path)
+class _NoRemoval:
+    """A schedule in which no directory can be removed."""
 
-    monkeypatch.setattr(LocalFileIO, "delete_empty_dir", refused)
+    def choose(self, operation: str, path: str) -> Mode | None:
+        return Mode.BEFORE if operation == "delete_empty_dir" else None
+
+
+def test_a_directory_that_cannot_be_removed_stays(made: Table) -> None:
     drop(made, "a")
-    expire(made)
+    expire(replace(made, file_io=FaultFileIO(made.file_io, _NoRemoval())))
+    assert made.snapshots.ids() == [3]
     assert partitions(made) == {"p=a", "p=b"}

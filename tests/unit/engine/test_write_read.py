@@ -521,7 +521,7 @@ def test_concurrent_writers_of_dynamic_buckets_never_split_a_key() -> None:
 def test_options_of_one_statement_are_refused_like_stored_ones() -> None:
     table = keyed()
     put(table, (1, "a"))
-    for key, value in (("commit.callbacks", "a.B"), ("commit.strict-mode.last-safe-snapshot", "1")):
+    for key, value in (("commit.callbacks", "a.B"), ("commit.custom-listeners", "x.Y")):
         with pytest.raises(UnsupportedError, match=key):
             put(table.with_options({key: value}), (1, "b"))
     for key, value in (("changelog-producer", "lookup"), ("upsert-key", "v")):

@@ -145,6 +145,7 @@ def test_a_bad_stored_value_names_the_option() -> None:
         ("parquet.block.size", "x", "256 mb"),
         ("parquet.delta-encoding", "perhaps", "true or false"),
         ("target-file-size", "0", "at least 1 byte"),
+        ("commit.strict-mode.last-safe-snapshot", "-2", "the id of a snapshot"),
     ],
 )
 def test_invalid_values_are_errors_with_the_allowed_ones(key: str, value: str, part: str) -> None:
