@@ -18,6 +18,7 @@ from paimon_spark.core.compact.clustering import clusters, clusters_writes
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
+from paimon_spark.core.metadata.sequence_numbers import needs_files, starting_max_sequence
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -119,7 +120,11 @@ def plan_write(
     table.require(Privilege.INSERT)
     check_writable(table.effective_schema)
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
-    info = WriterRestoreState(assigners=assigners, changelog=False) if overwrite else _state(table, assigners)
+    if overwrite:
+        highest = starting_max_sequence(table, table.snapshots.latest())
+        info = WriterRestoreState(assigners=assigners, max_sequence=highest, changelog=False)
+    else:
+        info = _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:
         query = None if batch is None else batch.query
         info = postpone_state(table, info, overwrite=overwrite is not None, query=query)
@@ -157,7 +162,7 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
     sequences: dict[bytes, dict[int, int]] = {}
     rows: dict[bytes, dict[int, int]] = {}
     foreign: dict[bytes, int] = {}
-    for entry in live_in_partitions(store, snapshot, None):
+    for entry in live_in_partitions(store, snapshot, None) if needs_files(table, snapshot) else ():
         buckets = sequences.setdefault(entry.partition, {})
         buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
         if mode is BucketMode.KEY_DYNAMIC:
@@ -173,6 +178,7 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
     return WriterRestoreState(
         assigners=assigners,
         max_sequences=sequences,
+        max_sequence=starting_max_sequence(table, snapshot),
         hash_files=hash_files,
         rescaled_partitions=foreign,
         bucket_rows=rows,

@@ -201,10 +201,7 @@ _SETTINGS = (
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
     ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )
-_WORDS = (
-    ("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),
-    ("write.sequence-number-init-mode", "scan", Use.WRITE, "sequence numbers are taken from the files"),
-)
+_WORDS = (("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),)
 
 
 def _settings(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:

@@ -175,6 +175,11 @@ class CoreOptions(OptionValues):
         """Return whether the old rows of updates are dropped on write."""
         return self.flag("ignore-update-before")
 
+    @property
+    def starts_sequences_from_snapshot(self) -> bool:
+        """Return whether snapshots record the highest sequence number, from which writers start."""
+        return self.word("write.sequence-number-init-mode").lower() == "snapshot"
+
     # ---- data files
 
     @property

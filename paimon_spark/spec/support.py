@@ -86,7 +86,7 @@ _WRITE = """
     write-only  write.data-evolution.update-conflict-retry.max-attempts
     write.data-evolution.update-conflict-retry.wait-ms  write.local-max-rows  write.merge-schema
     write.merge-schema.explicit-cast
-    write.merge-schema.type-widening
+    write.merge-schema.type-widening  write.sequence-number-init-mode
 """
 _CALL = """
     bitmap-index.compression  bitmap-index.compression-level  bitmap-index.dictionary-block-size
@@ -146,7 +146,7 @@ _REFUSED = """
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled
     tag.callbacks  vector.file.format
-    visibility-callback.enabled  write.sequence-number-init-mode
+    visibility-callback.enabled
 """
 REFUSED = frozenset(_REFUSED.split())
 """Options that this release supports only with their default value."""

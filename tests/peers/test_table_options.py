@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.errors import ConflictError
@@ -124,6 +125,32 @@ def test_both_sides_refuse_commits_after_changes_of_others(duo: Duo) -> None:
     plain = duo.table.with_options({key: "-1"})
     for number in (5, 6):
         write_arrow(plain, frame(plain, [(number, "a")]))
+    duo.check()
+
+
+@pytest.mark.parametrize("write_only", ["true", "false"])
+def test_both_sides_continue_the_sequence_numbers_of_snapshots(duo: Duo, write_only: str) -> None:
+    duo.lake.create(NAME, write__sequence_number_init_mode="snapshot", write_only=write_only)
+    for number in range(1, 7):
+        day = "ab"[number % 3 == 0]
+        if number % 2:
+            duo.lake.insert(NAME, (1, day), (number, day))
+        else:
+            duo.ask("write", rows=[["+I", 1, day], ["+I", number, day]])
+        latest = duo.table.snapshots.latest()
+        assert latest is not None
+        files = scan(duo.table, latest).entries
+        recorded = int((latest.properties or {})["sequence.generation.max-sequence-number"])
+        assert recorded == max(e.file.max_sequence_number for e in files)
+        assert recorded >= 2 * number - 2
+        duo.check()
+    duo.lake.call("compact('t')")
+    duo.ask("write", rows=[["+I", 9, "b"]])
+    duo.ask("compactTable", full=True)
+    duo.lake.insert(NAME, (9, "a"))
+    latest = duo.table.snapshots.latest()
+    assert latest is not None
+    assert int((latest.properties or {})["sequence.generation.max-sequence-number"]) == recorded + 2
     duo.check()
 
 

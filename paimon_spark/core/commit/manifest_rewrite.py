@@ -11,6 +11,7 @@ from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.commit_retry import SnapshotPublisher
 from paimon_spark.core.commit.snapshot_builder import BuiltSnapshot, CommitMetadata, SnapshotBuilder
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.sequence_numbers import MAX_SEQUENCE
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import NotFoundError
@@ -65,11 +66,16 @@ class _RewriteBuilder(SnapshotBuilder):
             total_record_count=manifests.rows,
             delta_record_count=0,
             changelog_record_count=None,
-            properties=None,
+            properties=_kept(base),
             next_row_id=base.next_row_id if manifests.next_row_id is None else manifests.next_row_id,
             operation=None,
         )
         return BuiltSnapshot(snapshot)
+
+
+def _kept(base: Snapshot) -> dict[str, str] | None:
+    """Return the properties of the base that hold for any snapshot with its files."""
+    return {k: v for k, v in (base.properties or {}).items() if k == MAX_SEQUENCE} or None
 
 
 @translate_io_errors()

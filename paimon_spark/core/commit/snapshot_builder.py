@@ -15,6 +15,7 @@ from paimon_spark.core.commit.strict_mode import StrictMode
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
+from paimon_spark.core.metadata.sequence_numbers import properties_with_max_sequence
 from paimon_spark.core.metadata.snapshot_order import assign_snapshot
 from paimon_spark.core.scan.entry_filter import deleted_entries, in_partitions
 from paimon_spark.core.scan.scan import live_entries
@@ -122,7 +123,7 @@ class SnapshotBuilder:
             changelog_record_count=sum(e.file.row_count for e in change.changelog) if change.changelog else None,
             watermark=_later(base.watermark if base else None, self.metadata.watermark),
             statistics=change.statistics or (base.statistics if base and base.schema_id == schema_id else None),
-            properties=self.metadata.properties,
+            properties=properties_with_max_sequence(store, base, change.entries, self.metadata.properties),
             next_row_id=next_row_id,
             operation=self.metadata.operation,
         )

@@ -51,6 +51,7 @@ class WriterRestoreState:
     Attributes:
         assigners: number of classes that the key hashes of a dynamic-bucket table are divided into.
         max_sequences: the highest sequence number in use, by partition and bucket.
+        max_sequence: the lower bound of those in all buckets.
         hash_files: names (or external paths) of the hash index files, by partition and bucket.
         rescaled_partitions: partitions whose number of buckets differs from that of the table.
         bucket_counts: number of buckets by partition, in a table with postponed buckets.
@@ -69,6 +70,7 @@ class WriterRestoreState:
 
     assigners: Int = 1
     max_sequences: Mapping[bytes, Mapping[Int, Long]] = field(default_factory=dict)
+    max_sequence: Long = -1
     hash_files: Mapping[bytes, Mapping[Int, str]] = field(default_factory=dict)
     rescaled_partitions: Mapping[bytes, Int] = field(default_factory=dict)
     bucket_counts: Mapping[bytes, Int] = field(default_factory=dict)
@@ -85,6 +87,10 @@ class WriterRestoreState:
     def buckets_of(self, partition: bytes) -> int:
         """Return the number of buckets of a partition of a table with postponed buckets."""
         return self.bucket_counts.get(partition, self.new_buckets)
+
+    def max_sequence_of(self, partition: bytes, bucket: int) -> int:
+        """Return the highest sequence number in use in a bucket; -1 for none."""
+        return max(self.max_sequences.get(partition, {}).get(bucket, -1), self.max_sequence)
 
     def to_json(self) -> str:
         """Return the plan as a compact JSON text."""
@@ -300,7 +306,7 @@ class TableWriter(AbortableWriter):
         if partition in self._plan.waiting:
             raise _postponed_first(self._table, partition)
         unaware = self._mode is BucketMode.BUCKET_UNAWARE
-        first = 0 if unaware else self._plan.max_sequences.get(partition, {}).get(bucket, -1) + 1
+        first = 0 if unaware else self._plan.max_sequence_of(partition, bucket) + 1
         if self._table.is_primary_key_table:
             changelog = self._plan.changelog and self._table.options.changelog_producer is ChangelogProducer.INPUT
             hold = self._budget // 4

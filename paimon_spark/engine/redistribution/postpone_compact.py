@@ -13,6 +13,7 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.metadata.sequence_numbers import starting_max_sequence
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.postponed import replay_order, split_rows
 from paimon_spark.core.scan.pruning import matching_partitions
@@ -100,7 +101,8 @@ def plan_postponed(
         of = sequences.setdefault(e.partition, {})
         of[e.bucket] = max(of.get(e.bucket, -1), e.file.max_sequence_number)
     counts = buckets_to_fill(table.options, postponed_rows(waiting), default_buckets) | bucket_counts(live)
-    info = WriterRestoreState(max_sequences=sequences, bucket_counts=counts)
+    highest = starting_max_sequence(table, snapshot)
+    info = WriterRestoreState(max_sequences=sequences, max_sequence=highest, bucket_counts=counts)
     write = WritePlan(table=table, info=info, snapshot_id=snapshot.id if snapshot else None)
     return PostponedPlan(write, tuple(files), strategy, partitions, frozenset(chosen))
 

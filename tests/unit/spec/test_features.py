@@ -59,7 +59,6 @@ def test_not_read(key: str, value: str) -> None:
         ("manifest.compression", "none"),
         ("manifest.compression", "SNAPPY"),
         ("metadata.iceberg.storage", "table-location"),
-        ("write.sequence-number-init-mode", "snapshot"),
     ],
 )
 def test_read_but_not_written(key: str, value: str) -> None:
