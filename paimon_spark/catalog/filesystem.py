@@ -35,6 +35,7 @@ from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.replacement import replacing_schema
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.support import options_of_metastores
 from paimon_spark.spec.view import View
 
 _LOG = logging.getLogger(__name__)
@@ -199,6 +200,7 @@ class FileSystemCatalog:
             if schema == table.schema:
                 return table
             if table.schema_store.try_create(schema):
+                _warn_without_metastore(identifier, schema.options, table.schema.options)
                 return self._table(table.identifier, table.path, schema, None)
         raise ConflictError(
             f"The schema of table {identifier.full_name} was changed concurrently {_ALTER_ATTEMPTS} times in a row.",
@@ -338,6 +340,7 @@ class FileSystemCatalog:
             self._check_free(path)
             created = with_default_options(schema, self._table_defaults())
             if schemas.try_create(created):
+                _warn_without_metastore(identifier, created.options)
                 return self._table(identifier, path, created, None)
             existing = schemas.latest()
         if existing is None or not ignore_if_exists:
@@ -471,6 +474,20 @@ class FileSystemCatalog:
         return AlreadyExistsError(
             f"{what} '{identifier.full_name}' already exists.", hint="Use IF NOT EXISTS, or choose another name."
         )
+
+
+def _warn_without_metastore(
+    identifier: Identifier, options: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> None:
+    """Warn of options that a table has got and no file system catalog obeys."""
+    old = options_of_metastores(before or {})
+    for option in options_of_metastores(options):
+        if option not in old:
+            _LOG.warning(
+                "%s of table %s has no effect: a filesystem catalog has no metastore. It is kept for other catalogs.",
+                option,
+                identifier.full_name,
+            )
 
 
 def _identifier_at(path: str) -> Identifier:

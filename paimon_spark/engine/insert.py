@@ -120,11 +120,7 @@ def plan_write(
     table.require(Privilege.INSERT)
     check_writable(table.effective_schema)
     assigners, base = _assigners(table, parallelism, size_hint), table.snapshots.latest_id()
-    if overwrite:
-        highest = starting_max_sequence(table, table.snapshots.latest())
-        info = WriterRestoreState(assigners=assigners, max_sequence=highest, changelog=False)
-    else:
-        info = _state(table, assigners)
+    info = _state_of_overwrite(table, assigners) if overwrite else _state(table, assigners)
     if table.bucket_mode is BucketMode.POSTPONE:
         query = None if batch is None else batch.query
         info = postpone_state(table, info, overwrite=overwrite is not None, query=query)
@@ -152,6 +148,11 @@ def _assigners(table: Table, parallelism: int, size_hint: int | None) -> int:
         wanted = parallelism if size_hint is None else min(parallelism, -(-size_hint // _BYTES_PER_ASSIGNER))
     ceiling = BucketLimits(max_buckets=options.dynamic_bucket_max_buckets).ceiling
     return max(1, min(wanted, ceiling))
+
+
+def _state_of_overwrite(table: Table, assigners: int) -> WriterRestoreState:
+    highest = starting_max_sequence(table, table.snapshots.latest())
+    return WriterRestoreState(assigners=assigners, max_sequence=highest, changelog=False)
 
 
 def _state(table: Table, assigners: int) -> WriterRestoreState:

@@ -173,7 +173,6 @@ _FLAGS = (
     ("pk-clustering-override", Use.WRITE, "its files are not sorted by key"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
-    ("metastore.partitioned-table", Use.CREATE, "no metastore is used"),
 )
 
 
@@ -199,7 +198,6 @@ _SETTINGS = (
     ("blob-view-field", Use.WRITE, "its values are references to other tables"),
     ("vector.file.format", Use.WRITE, "vectors would have to be written to files of their own"),
     ("tag.callbacks", Use.CREATE, "the classes it names are not called"),
-    ("metastore.tag-to-partition", Use.CREATE, "no metastore is used"),
 )
 _WORDS = (("metadata.iceberg.storage", "disabled", Use.WRITE, "no Iceberg metadata is written"),)
 

@@ -142,7 +142,7 @@ _REFUSED = """
     commit.callbacks  commit.custom-listeners
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
     manifest.format
-    metadata.iceberg.storage  metastore.partitioned-table  metastore.tag-to-partition  pk-bitmap.index.columns
+    metadata.iceberg.storage  pk-bitmap.index.columns
     pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
     query-auth.enabled
     tag.callbacks  vector.file.format
@@ -150,6 +150,14 @@ _REFUSED = """
 """
 REFUSED = frozenset(_REFUSED.split())
 """Options that this release supports only with their default value."""
+_OF_METASTORES = {"metastore.partitioned-table": "false", "metastore.tag-to-partition": ""}
+"""Options that only catalogs with a metastore obey, as Paimon's does, with the values that ask for nothing."""
+
+
+def options_of_metastores(options: Mapping[str, str]) -> list[str]:
+    """Return the given options that ask something of a metastore, as ``'<key>' = '<value>'``."""
+    given = {key: options.get(key, "").strip() for key in _OF_METASTORES}
+    return [f"'{k}' = '{v}'" for k, v in given.items() if v and v.lower() != _OF_METASTORES[k]]
 
 
 @lru_cache(maxsize=1)

@@ -126,6 +126,20 @@ class TestTables:
             c.create_table(T, schema())
         assert c.create_table(T, schema(), ignore_if_exists=True).options.file_format == "orc"
 
+    def test_options_of_metastores_are_kept_with_a_warning(self, caplog: pytest.LogCaptureFixture) -> None:
+        c, key = catalog(), "metastore.partitioned-table"
+        with caplog.at_level(logging.WARNING):
+            c.create_table(T, schema(**{key: "true"}))
+            c.alter_table(T, [SetOption("metastore.tag-to-partition", "dt")])
+            c.alter_table(T, [SetOption("snapshot.num-retained.min", "3")])
+            c.alter_table(T, [SetOption(key, "false")])
+        assert [r.getMessage().partition(" of table")[0] for r in caplog.records[1:]] == [
+            "'metastore.partitioned-table' = 'true'",
+            "'metastore.tag-to-partition' = 'dt'",
+        ]
+        assert "db.words has no effect: a filesystem catalog has no metastore" in caplog.text
+        assert dict(c.load_table(T).schema.options)["metastore.tag-to-partition"] == "dt"
+
     def test_of_two_creators_one_wins(self) -> None:
         c = catalog()
 
