@@ -123,7 +123,6 @@ PATTERN_KEYS = {
 """Honoured members of the option families of file formats."""
 
 ONLY_VALUES = {
-    "data-evolution.compaction.rewrite-row-ids": "false, with deletion vectors",
     "file.format": "parquet, orc or avro, on write",
     "lock.enabled": "false",
     "manifest.compression": "zstd, snappy, deflate, bzip2, xz or null, on write",

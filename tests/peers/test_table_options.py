@@ -10,13 +10,23 @@ from typing import Any
 
 import pytest
 
+from paimon_spark.api.row_changes import deletions
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
+from paimon_spark.engine.compaction.compact import execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.row_level import change_arrow, with_all_rows
+from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ConflictError
 from paimon_spark.format.avro.container import AvroContainer
+from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.predicate import Comparison
+from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.tables import read_arrow
+from tests.column_changes import update
 from tests.peers.trial_peer import PeerError, TrialPeer
 from tests.small_tables import frame
 from tests.unit.procedures.warehouse import Warehouse
@@ -152,6 +162,42 @@ def test_both_sides_continue_the_sequence_numbers_of_snapshots(duo: Duo, write_o
     assert latest is not None
     assert int((latest.properties or {})["sequence.generation.max-sequence-number"]) == recorded + 2
     duo.check()
+
+
+def test_paimon_goes_on_after_rows_were_renumbered(duo: Duo) -> None:
+    evolving = {"row-tracking.enabled": "true", "data-evolution.enabled": "true", "deletion-vectors.enabled": "true"}
+    columns = {"id": "INT", "image": "BLOB", "name": "STRING"}
+    fields = [DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate(columns.items())]
+    duo.lake.catalog.create_table(Identifier.parse(NAME), new_schema(fields, options=evolving))
+
+    def delete(*keys: int) -> None:
+        for key in keys:
+            plan = plan_select(with_all_rows(duo.table), columns=(), predicate=Comparison("=", "id", key))
+            change_arrow(duo.table, deletions(plan), "DELETE")
+
+    def same() -> list[list[Any]]:
+        own = read_arrow(duo.table).to_pylist()
+        plain = [[v.hex() if isinstance(v, bytes) else v for v in r.values()] for r in own]
+        assert sorted(duo.ask("read")["rows"], key=str) == sorted(plain, key=str)
+        return sorted(plain)
+
+    write_arrow(duo.table, frame(duo.table, [(i, b"%d" % i, f"n{i}") for i in range(5)]))
+    duo.ask("write", rows=[["+I", 10, "0a", "x"], ["+I", 11, None, "y"]])
+    update(duo.table, lambda r: r["id"] == 2, name="changed")
+    delete(1, 10)
+    before = same()
+    renumbering = duo.table.with_options({"data-evolution.compaction.rewrite-row-ids": "true"})
+    execute_compaction(plan_compaction(renumbering), LocalRunner())
+    assert same() == before
+    files = [e.file for e in scan(duo.table, duo.table.snapshots.latest()).entries]
+    assert [(f.first_row_id, f.row_count) for f in files] == [(7, 5), (7, 5)]
+    duo.ask("write", rows=[["+I", 20, "0b", "z"]])
+    update(duo.table, lambda r: r["id"] == 20, name="also")
+    delete(0)
+    assert len(same()) == len(before)
+    execute_compaction(plan_compaction(renumbering), LocalRunner())
+    duo.ask("expire", retain=1)
+    assert len(same()) == len(before)
 
 
 @pytest.mark.parametrize("codec", ["zstd", "snappy", "deflate", "bzip2", "xz", "null"])

@@ -94,6 +94,24 @@ class History:
         assert {n for n in before if n.endswith(".blob")} <= kept
         assert plan_compaction(self.table).is_empty
 
+    def renumber(self) -> None:
+        """Compact, without the deleted rows: the others of their files get new ids."""
+        ids = {r["k"]: r[ROW_ID] for r in self.read()}
+        renumbering = self.table.with_options({"data-evolution.compaction.rewrite-row-ids": "true"})
+        execute_compaction(plan_compaction(renumbering), LocalRunner())
+        after = {r["k"]: r[ROW_ID] for r in self.read()}
+        moved = {i for k, i in after.items() if i != ids[k]}
+        latest = self.table.snapshots.latest()
+        following = self.next_id if latest is None or latest.next_row_id is None else latest.next_row_id
+        assert moved == set(range(self.next_id, following))
+        assert sum(found.rows for p in self._buckets() for found in row_ranges(p)) == len(self.model)
+        self.model = {after[r["k"]]: r for r in self.model.values()}
+        self.next_id = following
+
+    def _buckets(self) -> list[list[Any]]:
+        entries = scan(self.table, self.table.snapshots.latest()).entries
+        return [[e.file for e in entries if e.partition == p] for p in {e.partition for e in entries}]
+
     def reassign(self) -> None:
         """Close the gaps in the row ids of partitions; the order of rows stays."""
         ids = {r["k"]: r[ROW_ID] for r in self.read()}
@@ -158,7 +176,9 @@ def test_histories_of_changed_columns(data: st.DataObject) -> None:
 
     for _ in range(8):
         step = data.draw(
-            st.sampled_from(["insert", "update", "update", "merge", "delete", "compact", "column", "reassign"])
+            st.sampled_from(
+                ["insert", "update", "update", "merge", "delete", "compact", "column", "reassign", "renumber"]
+            )
         )
         if step == "insert" or not history.model:
             history.insert(rows(data.draw(st.integers(1, 4))))
@@ -167,6 +187,8 @@ def test_histories_of_changed_columns(data: st.DataObject) -> None:
             history.add_column(f"c{len(values) - 1}")
         elif step == "compact":
             history.compact()
+        elif step == "renumber":
+            history.renumber()
         elif step == "reassign":
             history.reassign()
         elif step in ("update", "merge", "delete"):

@@ -23,7 +23,12 @@ from paimon_spark.core.commit.conflict_check import (
     check_same_rows,
     check_whole_partitions,
 )
-from paimon_spark.core.commit.row_range_check import check_row_ranges, check_same_columns, with_index_action
+from paimon_spark.core.commit.row_range_check import (
+    check_row_ranges,
+    check_same_columns,
+    with_index_action,
+    without_moved_indexes,
+)
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBuilder
 from paimon_spark.core.commit.strict_mode import StrictMode
 from paimon_spark.core.commit_message import CommitMessage
@@ -375,7 +380,7 @@ def _on_row_ranges(planned: Planner) -> Planner:
     def plan(store: ManifestStore, base: Snapshot | None) -> Change:
         change = planned(store, base)
         check_row_ranges(store, base, change)
-        return change
+        return without_moved_indexes(store, base, change)
 
     return plan
 

@@ -8,7 +8,7 @@ index may remain, unless the table's options allow it. (docs/spec/semantics.md, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -70,7 +70,7 @@ def check_row_ranges(store: ManifestStore, base: Snapshot | None, change: Change
     if all(e.file.first_row_id is None for e in change.entries):
         return
     live = live_in_partitions(store, base, change.partitions)
-    conflict = missing_range(live, change) or overlapping_ranges(live, change)
+    conflict = missing_range(live, change) or overlapping_ranges(live, change) or left_behind(live, change)
     if conflict is not None:
         raise conflict_error(store.table, conflict)
 
@@ -189,6 +189,55 @@ def overlapping_ranges(live: Iterable[ManifestEntry], change: Change) -> RowRang
             other = data[at][1] if at < len(data) else e
             return RowRangesOverlap(e.partition, e.bucket, other.file.file_name, e.file.file_name)
     return None
+
+
+def left_behind(live: Iterable[ManifestEntry], change: Change) -> RowRangesOverlap | None:
+    """Return a file whose rows a compaction gives new ids, and one of other columns of them that stays, or None.
+
+    Args:
+        live: live entries of the changed partitions.
+        change: the change to commit.
+    """
+    gone = _renumbered(change)
+    if not gone:
+        return None
+    removed = {e.identity for e in change.entries if e.kind is FileKind.DELETE}
+    staying = _placed(e for e in live if e.identity not in removed and not _is_dedicated(e.file))
+    for ids, old in gone:
+        at = bisect_right(staying, ids.first, key=lambda p: p[0].end)
+        if at < len(staying) and staying[at][0].overlaps(ids):
+            return RowRangesOverlap(old.partition, old.bucket, old.file.file_name, staying[at][1].file.file_name)
+    return None
+
+
+def without_moved_indexes(store: ManifestStore, base: Snapshot | None, change: Change) -> Change:
+    """Return a change, without the global indexes of the partitions in which it gives rows new ids.
+
+    Args:
+        store: manifests of the table.
+        base: snapshot that the change follows.
+        change: the change to commit.
+    """
+    partitions = {e.partition for _, e in _renumbered(change)}
+    indexes = [e for e in store.index_entries(base) if e.partition in partitions] if partitions else []
+    dropped = (replace(e, kind=FileKind.DELETE) for e in indexes if e.file.global_index is not None)
+    return replace(change, index_changes=(*change.index_changes, *dropped))
+
+
+def _renumbered(change: Change) -> list[tuple[Ids, ManifestEntry]]:
+    """Return the data files that a compaction removes, and whose row ids no added file has, in the order of these."""
+    if change.kind is not CommitKind.COMPACT:
+        return []
+    data = [e for e in change.entries if not _is_dedicated(e.file)]
+    kept = list(_adjoining(ids for ids, _ in _placed(e for e in data if e.kind is FileKind.ADD)))
+    gone = _placed(e for e in data if e.kind is FileKind.DELETE)
+    return [(ids, e) for ids, e in gone if not any(k.covers(ids) for k in _near(kept, ids))]
+
+
+def _near(ranges: Sequence[Ids], ids: Ids) -> Sequence[Ids]:
+    """Return the one of some ranges, in order, that may cover another."""
+    at = bisect_right(ranges, ids.first, key=lambda r: r.end)
+    return ranges[at : at + 1]
 
 
 def _adjoining(ranges: Iterable[Ids]) -> Iterator[Ids]:

@@ -1,13 +1,16 @@
 """Compaction of tables with data evolution: the column files of row ranges become one file of all columns.
 
 The file covers the rows of the ranges, which follow each other in row ids. Row ids stay, deleted rows stay marked, and
-BLOB and VECTOR files are not rewritten. (docs/spec/semantics.md, A11)
+BLOB and VECTOR files are not rewritten. With `data-evolution.compaction.rewrite-row-ids`, ranges with deleted rows are
+rewritten without them, with their BLOB and VECTOR values, and the commit gives the other rows new ids.
+(docs/spec/semantics.md, A11)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 
 from pyroaring import BitMap
 
@@ -19,25 +22,37 @@ from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorWri
 from paimon_spark.core.metadata.row_ranges import RowRange, blob_columns, row_ranges
 from paimon_spark.core.metadata_io import delete_best_effort
 from paimon_spark.core.read.bucket_files import BucketFiles
+from paimon_spark.core.read.deleted_rows import rows_in_vectors
 from paimon_spark.core.read.stitched_rows import stitched_rows
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.spec.manifest import DataFileMeta, IndexFileMeta
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE
 
 _LEAST_FILES = 2
 
 
-def pick_row_ranges(files: Sequence[DataFileMeta], options: AppendOptions) -> list[Files]:
+def pick_row_ranges(
+    files: Sequence[DataFileMeta], options: AppendOptions, deleted: Mapping[str, int] | None = None
+) -> list[Files]:
     """Return groups of data files to rewrite into one file each.
 
     A group has whole row ranges that follow each other, and have BLOB and VECTOR files of the same columns. It ends
-    when it exceeds the target size, which a single range may do alone, and needs `options.min_file_num` files.
+    when it exceeds the target size, which a single range may do alone, and needs `options.min_file_num` files. One with
+    deleted rows that are to be removed has all files of its ranges, however many.
+
+    Args:
+        files: the files of a bucket.
+        options: thresholds.
+        deleted: the number of deleted rows by anchor, if they are to be removed.
     """
     groups: list[list[RowRange]] = []
     weight, full = 0, True
+    removed = deleted or {}
     for found in row_ranges(f for f in files if f.first_row_id is not None):
-        own = sum(max(f.file_size, options.open_file_cost) for f in found.data)
+        left = 1 - removed.get(found.anchor.file_name, 0) / max(found.rows, 1)
+        own = sum(max(ceil(f.file_size * left), options.open_file_cost) for f in found.data)
         large = own > options.target_file_size
         if full or large or not _follows(found, groups[-1][-1]):
             groups.append([])
@@ -46,8 +61,14 @@ def pick_row_ranges(files: Sequence[DataFileMeta], options: AppendOptions) -> li
         weight += own
         full = weight > options.target_file_size
     least = max(options.min_file_num, _LEAST_FILES)
-    chosen = [tuple(f for found in group for f in found.data) for group in groups]
-    return [group for group in chosen if len(group) >= least]
+    chosen: list[Files] = []
+    for group in groups:
+        data = tuple(f for found in group for f in found.data)
+        if any(found.anchor.file_name in removed for found in group):
+            chosen.append(tuple(f for found in group for f in found.files))
+        elif len(data) >= least:
+            chosen.append(data)
+    return chosen
 
 
 def _follows(found: RowRange, before: RowRange) -> bool:
@@ -61,6 +82,8 @@ def _dedicated(found: RowRange) -> set[str]:
 
 def compact_columns(table: Table, task: CompactTask) -> CommitMessage:
     """Execute one task and return the removed and added files. Nothing is committed."""
+    if task.renumber:
+        return _without_deleted_rows(table, task)
     ranges = row_ranges(task.files)
     place = (task.partition, task.bucket)
     blobs = blob_columns(table)
@@ -93,6 +116,31 @@ def compact_columns(table: Table, task: CompactTask) -> CommitMessage:
         compact_after=(file,),
         new_index_files=index_files,
         vectors_seen=vectors.seen,
+    )
+
+
+def _without_deleted_rows(table: Table, task: CompactTask) -> CommitMessage:
+    """Rewrite whole rows into one file, and one for each BLOB column; the commit gives them ids."""
+    plain = replace(table, options=CoreOptions({**table.options.values, "blob-as-descriptor": "false"}))
+    place = (task.partition, task.bucket)
+    reader = BucketFiles(plain, *place, rows_in_vectors(table, dict(task.vectors)))
+    writer = RollingWriter.of_whole_rows(plain, *place)
+    try:
+        for rows in stitched_rows(reader, task.files, table.schema.fields, TRUE, ()):
+            checkpoint()
+            if rows.num_rows:
+                writer.write(rows)
+        new = writer.close()
+    except BaseException:
+        writer.abort()
+        raise
+    return CommitMessage(
+        partition=task.partition,
+        bucket=task.bucket,
+        total_buckets=task.total_buckets,
+        compact_before=task.files,
+        compact_after=tuple(new),
+        vectors_seen=_MovedVectors(table, task).seen,
     )
 
 

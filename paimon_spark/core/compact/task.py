@@ -34,6 +34,8 @@ class CompactTask:
     """The files above the output level, if the compaction looks up rows there."""
     changelog: bool = True
     """Whether the compaction writes changelog files, if the table's producer does it in compactions."""
+    renumber: bool = False
+    """Whether deleted rows of a table with data evolution are removed, and the others get new ids."""
 
     @property
     def bytes_in(self) -> int:

@@ -30,7 +30,7 @@ class BlobFileWriter:
         self._directory = directory
         self._column = column
         self._now = now
-        self._target = table.options.blob_target_file_size
+        self.target = table.options.blob_target_file_size
         self._open: _OpenFile | None = None
         self._done: list[DataFileMeta] = []
         self._names: list[str] = []
@@ -41,12 +41,12 @@ class BlobFileWriter:
         Rows for which `elsewhere` is true keep the value of an older file; they are null here.
         """
         width = max(1, values.nbytes // max(1, len(values)))
-        step = max(1, min(self._target // _STEPS_A_FILE, _SLICE_BYTES) // width)
+        step = max(1, min(self.target // _STEPS_A_FILE, _SLICE_BYTES) // width)
         for start in range(0, len(values), step):
             current = self._open or self._begin()
             kept = None if elsewhere is None else elsewhere[start : start + step]
             current.add(one_chunk(values.slice(start, step)), kept)
-            if current.size >= self._target:
+            if current.size >= self.target:
                 self._finish()
 
     def roll(self) -> list[DataFileMeta]:

@@ -92,6 +92,15 @@ class RollingWriter:
         writer._target, writer._most_rows, writer._blobs = sys.maxsize, None, {}
         return writer
 
+    @classmethod
+    def of_whole_rows(cls, table: Table, partition: bytes, bucket: int) -> Self:
+        """Return a writer of new rows of an append table: of a single file, and of one for each BLOB column."""
+        writer = cls(table, partition, bucket, level=0, source=FileSource.APPEND)
+        writer._target, writer._most_rows = sys.maxsize, None
+        for blobs in writer._blobs.values():
+            blobs.target = sys.maxsize
+        return writer
+
     def write(self, rows: pa.Table) -> None:
         """Write rows, rolling over to a new file when the current one is full."""
         step = self._slice_rows(rows)

@@ -34,7 +34,7 @@ from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.compaction.cluster_tasks import cluster_tasks, idle_tasks
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.tasks import compact_payload, compact_work
-from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind, UnsupportedError
+from paimon_spark.errors import ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.spec.chain_tables import is_chain_table
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode
@@ -214,7 +214,6 @@ def plan_compaction(
         OptionError: the table is clustered, but not by valid columns and a strategy that fits them.
     """
     check_writable(table.effective_schema)
-    _check_keeps_row_ids(table)
     strategy = usual_strategy(table) if strategy is None else strategy
     policy = ClusterPolicy.of(table) if clusters(table) else None
     snapshot = table.snapshots.latest()
@@ -236,17 +235,6 @@ def plan_compaction(
     snapshot_id = snapshot.id if snapshot else None
     user = new_commit_user(table)
     return CompactionPlan(table, strategy, snapshot_id, tuple(groups), frozenset(partitions_seen), user)
-
-
-def _check_keeps_row_ids(table: Table) -> None:
-    rewrites = table.options.flag("data-evolution.compaction.rewrite-row-ids")
-    if rewrites and evolves(table) and table.options.deletion_vectors_enabled:
-        key = "'data-evolution.compaction.rewrite-row-ids'"
-        raise UnsupportedError(
-            f"Table {table.name} has {key} = 'true': its compaction is to remove deleted rows and give the others new "
-            "ids, which this release does not do.",
-            hint=f"Compact it with {key} = 'false', which keeps the ids, or with Apache Paimon.",
-        )
 
 
 def _grouped(tasks: Iterable[CompactTask], limits: GroupLimits) -> Iterator[list[CompactTask]]:
@@ -284,14 +272,25 @@ def _bucket_tasks(
         yield from _keyed_tasks(table, found.files, strategy, vectors, task, unreported)
         return
     if evolves(table):
-        for group in pick_row_ranges(found.files, append_options(table)):
-            stitched = len({f.first_row_id for f in group}) < len(group)
-            reason = "column files" if stitched else "small files"
-            yield replace(task, files=group, reason=reason, vectors=_vectors_of(group, vectors))
+        yield from _evolving_tasks(table, found.files, vectors, task)
         return
     for group in _append_groups(table, found.files, strategy, vectors):
         marked = _vectors_of(group, vectors)
         yield replace(task, files=group, reason="deleted rows" if marked else "small files", vectors=marked)
+
+
+def _evolving_tasks(
+    table: Table, files: Sequence[DataFileMeta], vectors: Vectors, task: CompactTask
+) -> Iterator[CompactTask]:
+    options = table.options
+    renumbers = options.deletion_vectors_enabled and options.flag("data-evolution.compaction.rewrite-row-ids")
+    deleted = {name: ref.cardinality or 0 for name, ref in vectors.items()} if renumbers else None
+    for group in pick_row_ranges(files, append_options(table), deleted):
+        stitched = len({f.first_row_id for f in group}) < len(group)
+        marked = _vectors_of(group, vectors)
+        renumber = renumbers and bool(marked)
+        reason = "deleted rows" if renumber else "column files" if stitched else "small files"
+        yield replace(task, files=group, reason=reason, vectors=marked, renumber=renumber)
 
 
 def _keyed_tasks(

@@ -169,9 +169,6 @@ def test_compaction_moves_deleted_rows() -> None:
     ]
     assert [(r["k"], r["v"], r[ROW_ID]) for r in found] == [(0, "a", 0), (2, "a", 2), (4, "x", 4), (6, "a", 6)]
     assert violations(table) == []
-    kept = table.with_options({"data-evolution.compaction.rewrite-row-ids": "true"})
-    with pytest.raises(UnsupportedError, match="give the others new ids"):
-        plan_compaction(kept)
 
 
 def test_a_column_with_a_global_index_is_not_changed() -> None:
