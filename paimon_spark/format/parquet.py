@@ -32,6 +32,7 @@ from paimon_spark.format.base import (
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
 from paimon_spark.format.filters import matching_rows
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, to_int96
+from paimon_spark.format.nested_nulls import packed
 from paimon_spark.format.parquet_footer import FOOTERS
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.schema_conform import conform_batch, conform_table
@@ -61,6 +62,8 @@ _FEW_NUMBERS = 0.1
 _SURELY_MORE = 1.5
 _FIRST_RATIO = 0.35
 _ARROW_WITH_TIMES = 23
+_ARROW_WITH_HIDDEN_VALUES = 25
+"""The first release of pyarrow that writes null lists of a length."""
 _LEVELS = {"ZSTD"}
 
 
@@ -408,6 +411,8 @@ class ParquetWriter:
         if self._writer is None:
             self._writer = self._open(group)
         stored = group if self._int96 is None else _stored(group)
+        if self._settings.file_format.arrow_release < _ARROW_WITH_HIDDEN_VALUES:
+            stored = packed(stored)
         _give_back(group)
         self._writer.write_table(stored, row_group_size=group.num_rows)
         self._raw_bytes += self._waiting_bytes

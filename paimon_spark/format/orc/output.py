@@ -18,6 +18,7 @@ from pyarrow import orc
 
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.nested_nulls import pack, packed
 from paimon_spark.format.orc.layout import (
     DATA,
     FOOTER_STRIPES,
@@ -70,7 +71,7 @@ class _Streamed:
         self._written = False
 
     def write(self, table: pa.Table) -> None:
-        self._writer.write(_packed(table))
+        self._writer.write(packed(table))
         self._written = True
         self._sink.check()
 
@@ -119,7 +120,7 @@ class _Corrected:
 
     def write(self, table: pa.Table) -> None:
         for start in range(0, table.num_rows, _BATCH_ROWS):
-            part = _packed(table.slice(start, _BATCH_ROWS))
+            part = packed(table.slice(start, _BATCH_ROWS))
             self._needs_correction = self._needs_correction or any(map(_needs_correction, part.columns))
             self._writer.write(part)
             self._rows += part.num_rows
@@ -326,7 +327,7 @@ def timestamps_in(array: pa.Array) -> Iterator[pa.Array]:
     elif pa.types.is_list(t) and _has_timestamps(t):
         yield from timestamps_in(array.flatten())
     elif pa.types.is_map(t) and _has_timestamps(t):
-        whole = _pack(array)
+        whole = pack(array)
         yield from timestamps_in(whole.keys)
         yield from timestamps_in(whole.items)
     elif pa.types.is_struct(t):
@@ -369,37 +370,3 @@ def _numbers(column: pa.ChunkedArray) -> Iterator[tuple[I64, int]]:
         unit = PER_SECOND[times.type.unit]
         if bounds["min"].is_valid and (bounds["min"].as_py() < 0 or bounds["max"].as_py() > _EXACT * unit):
             yield numbers.drop_null().to_numpy(), unit
-
-
-def _packed(table: pa.Table) -> pa.Table:
-    """Return the table with nested columns normalized for pyarrow's ORC writer.
-
-    The writer ignores the offset of a struct, and shifts values inside null structs.
-    """
-    for i, f in enumerate(table.schema):
-        if pa.types.is_nested(f.type):
-            table = table.set_column(i, f, pa.chunked_array(map(_pack, table.column(i).chunks), f.type))
-    return table
-
-
-def _pack(array: pa.Array) -> pa.Array:
-    """Return an array without an offset and without values inside nulls."""
-    t = array.type
-    whole = pa.concat_arrays([array.slice(0, 0), array]) if array.offset else array
-    if not pa.types.is_nested(t):
-        return whole
-    mask = whole.is_null()
-    if pa.types.is_struct(t):
-        return pa.StructArray.from_arrays([_pack(m) for m in whole.flatten()], fields=list(t), mask=mask)
-    if pa.types.is_list(t):
-        offsets, (values,) = _gathered(whole.offsets, mask, [whole.values])
-        return pa.ListArray.from_arrays(offsets, _pack(values), type=t, mask=mask)
-    offsets, (keys, items) = _gathered(whole.offsets, mask, [whole.keys, whole.items])
-    return pa.MapArray.from_arrays(offsets, _pack(keys), _pack(items), type=t, mask=mask)
-
-
-def _gathered(offsets: pa.Array, mask: pa.Array, parts: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
-    """Return offsets and child arrays of lists without the elements inside nulls."""
-    lists = [pa.ListArray.from_arrays(offsets, part, mask=mask) for part in parts]
-    lengths = pc.fill_null(pc.list_value_length(lists[0]), 0).to_numpy()
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), [one.flatten() for one in lists]

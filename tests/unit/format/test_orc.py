@@ -16,8 +16,8 @@ from pyarrow import orc
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
+from paimon_spark.format.nested_nulls import pack
 from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
-from paimon_spark.format.orc.output import _pack
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -117,7 +117,7 @@ def test_nested_timestamps_of_several_stripes(compression: str, version: str) ->
         [draw_array(random.Random(i), f.type, 2000) for i, f in enumerate(fields)], schema=to_arrow_schema(fields)
     )
     table = pa.concat_tables([table] * 20).combine_chunks()
-    packed = pa.table([_pack(c.combine_chunks()) for c in table.columns], names=table.schema.names)
+    packed = pa.table([pack(c.combine_chunks()) for c in table.columns], names=table.schema.names)
     store = store_with(packed, compression=compression, file_version=version, stripe_size=1 << 12)
     with open_reader(store, PATH, fields) as reader:
         assert reader.num_row_groups > 1

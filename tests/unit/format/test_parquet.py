@@ -19,7 +19,7 @@ from paimon_spark.format.int96 import shown_as_bytes
 from paimon_spark.format.parquet import ParquetFormat, dictionary_columns
 from paimon_spark.format.registry import open_reader
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.types import ArrayType, DataField, parse_atomic
+from paimon_spark.spec.types import ArrayType, DataField, RowType, not_null, parse_atomic
 from tests.data_files import read_batches
 
 PATH = "/t/data-1.parquet"
@@ -114,6 +114,27 @@ def test_an_arrow_that_cannot_write_times_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="Upgrade to pyarrow 23"):
         write(InMemoryFileIO(), fields, to_arrow_schema(fields).empty_table(), old)
     assert write(InMemoryFileIO(), fields[:1], to_arrow_schema(fields[:1]).empty_table(), old).metadata.num_rows == 0
+
+
+@pytest.mark.parametrize("release", {21, ARROW_RELEASE})
+def test_lists_that_are_null_may_have_a_length(release: int) -> None:
+    mask = pa.array([False, True, False])
+    values = pa.array([1, 2, 3, 4, 5, 6], pa.int32())
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 4, 6], pa.int32()), values, mask=mask)
+    shown = pa.ListArray.from_arrays(pa.array([0, 2, 4, 6], pa.int32()), values)
+    fields = [
+        DataField(0, "a", ArrayType(parse_atomic("INT"))),
+        DataField(1, "r", RowType((DataField(2, "x", not_null(ArrayType(parse_atomic("INT")))),))),
+    ]
+    schema = to_arrow_schema(fields)
+    structs = pa.StructArray.from_arrays([shown.cast(schema[1].type[0].type)], fields=list(schema[1].type), mask=mask)
+    rows = pa.Table.from_arrays([lists.cast(schema[0].type), structs], schema=schema)
+    file = write(InMemoryFileIO(), fields, rows, ParquetFormat(arrow_release=release))
+    assert file.read().to_pylist() == [
+        {"a": [1, 2], "r": {"x": [1, 2]}},
+        {"a": None, "r": None},
+        {"a": [5, 6], "r": {"x": [5, 6]}},
+    ]
 
 
 @pytest.mark.skipif(ARROW_RELEASE < 23, reason="pyarrow writes TIME to Parquet from 23 on")

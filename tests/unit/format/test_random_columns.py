@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from paimon_spark.format import registry
 from paimon_spark.format.arrow_types import ARROW_RELEASE, to_arrow_schema
+from paimon_spark.format.parquet import ParquetFormat
 from paimon_spark.fs.memory import InMemoryFileIO
 from tests.columns import ATOMIC, draw_array, draw_type, exact, fields_of
 from tests.data_files import read_batches
@@ -37,13 +38,27 @@ def test_many_rows_are_read_back(name: str, seed: int) -> None:
     check(name, random.Random(seed), rows=700)
 
 
-def check(name: str, rng: random.Random, rows: int) -> None:
+@pytest.mark.parametrize("seed", range(25))
+def test_what_an_older_arrow_gets_is_the_same(seed: int) -> None:
+    atomic = tuple(t for t in ATOMIC if not t.startswith("TIME("))
+    check("parquet", random.Random(seed), rows=700, made=ParquetFormat(arrow_release=21), atomic=atomic)
+
+
+def check(
+    name: str,
+    rng: random.Random,
+    rows: int,
+    *,
+    made: ParquetFormat | None = None,
+    atomic: tuple[str, ...] | None = None,
+) -> None:
     """Write random columns, read them back, and compare."""
-    fields = fields_of([draw_type(rng, depth=rng.randrange(3), atomic=FORMATS[name]) for _ in range(rng.randint(1, 3))])
+    types = [draw_type(rng, depth=rng.randrange(3), atomic=atomic or FORMATS[name]) for _ in range(rng.randint(1, 3))]
+    fields = fields_of(types)
     arrays = [draw_array(rng, f.type, rows, whole_range=True) for f in fields]
     table = pa.Table.from_arrays(arrays, schema=to_arrow_schema(fields))
     store, path = InMemoryFileIO(), f"/t/data-1.{name}"
-    writer = registry.for_name(name).open_writer(store, path, fields)
+    writer = (made or registry.for_name(name)).open_writer(store, path, fields)
     for batch in table.to_batches(rng.choice((5, 50, 1000))):
         writer.write(batch)
     written = writer.close()
