@@ -87,7 +87,7 @@ KINDS: Mapping[str, Kind] = {
     "dynamic": Kind(("k",), (), {"dynamic-bucket.target-row-num": "3"}),
     "ordered by snapshot": Kind(("k",), (), {"bucket": "2", **_BY_SNAPSHOT}),
     "ordered by snapshot, looked up": Kind(
-        ("p", "k"), ("p",), {"dynamic-bucket.target-row-num": "3", "changelog-producer": "lookup", **_BY_SNAPSHOT}
+        ("p", "k"), ("p",), {"bucket": "1", "changelog-producer": "lookup", **_BY_SNAPSHOT}
     ),
     "ordered by snapshot, partial": Kind(("k",), (), {"bucket": "2", **_PARTIAL, **_BY_SNAPSHOT}, Merge.PARTIAL),
     "text key": Kind(("p", "k"), (), {"bucket": "3"}),
