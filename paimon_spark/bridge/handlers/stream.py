@@ -44,7 +44,7 @@ def stream_begin(request: Request) -> Json:
     batch = StreamBatch(**args["stream"])
     if args["mode"] == "update" and not (table.is_primary_key_table or upserts(table)):
         raise UnsupportedError(
-            f"Table {table.name} has neither a primary key nor an 'upsert-key', so that the output mode 'update' "
+            f"Table {table.name} has no primary key and no 'upsert-key', so that the output mode 'update' "
             "cannot replace rows in it.",
             hint="Use outputMode('append') or outputMode('complete'), or a table with a primary key.",
         )
