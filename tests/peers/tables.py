@@ -78,6 +78,7 @@ KINDS = (
     Kind("append_marked", options={"deletion-vectors.enabled": "true"}),
     Kind("append_marked_partitioned", (), ("part",), {"deletion-vectors.enabled": "true", "file.format": "orc"}),
     Kind("append_marked_buckets", options={"deletion-vectors.enabled": "true", "bucket": "2", "bucket-key": "id"}),
+    Kind("append_clustered", options={"clustering.incremental": "true", "clustering.columns": "big,name"}),
 )
 
 
