@@ -159,6 +159,14 @@ class ConflictError(PaimonError):
     """A concurrent commit changed what this commit relied on; nothing was written."""
 
     default_kind = ErrorKind.COMMIT_CONFLICT
+    repeatable: ClassVar[bool] = True
+    """Whether the operation may be run again on the table as it is now, without asking the user."""
+
+
+class RefusedCommitError(ConflictError):
+    """The user has asked to refuse the commit after changes of others; only the user can decide to run it again."""
+
+    repeatable = False
 
 
 class AccessDeniedError(PaimonError):

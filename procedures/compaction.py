@@ -64,7 +64,8 @@ _IDLE_TIME = Param(
 _STRATEGY = Param(
     "compact_strategy",
     ParamType.STRING,
-    "`full` merges each bucket into one sorted run; `minor` merges what automatic compaction would pick.",
+    "`full` merges each bucket into one sorted run; `minor` merges what automatic compaction would pick, and is the "
+    "default for clustered tables.",
     default="full",
 )
 

@@ -506,8 +506,9 @@ class TableHandle:
                 return once()
             except (ConflictError, CorruptTableError) as e:
                 vanished = e.kind is ErrorKind.FILE_MISSING and self._span() != before
+                lost = isinstance(e, ConflictError) and e.repeatable
                 attempt += 1
-                if not again or attempt >= _ATTEMPTS or not (vanished or isinstance(e, ConflictError)):
+                if not again or attempt >= _ATTEMPTS or not (vanished or lost):
                     raise
             time.sleep(min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt) * random.random())
 

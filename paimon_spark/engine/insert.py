@@ -14,7 +14,7 @@ from paimon_spark.core.commit.conflict_detection import hash_file_name
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.cluster_sort import clustered_rows
-from paimon_spark.core.compact.clustering import clusters, clusters_writes
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
@@ -303,7 +303,7 @@ def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Compac
         try:
             return execute_compaction(todo, runner, commit_user=result.commit_user)
         except ConflictError as e:
-            if not left:
+            if not left or not e.repeatable:
                 _log.info(_CONFLICT, plan.table.name, e)
                 return None
             todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks}, result.files)
@@ -353,7 +353,7 @@ def write_arrow(
         given = with_existing_keys(table, None if overwrite else plan.snapshot_id, given)
     open_writer = CrossPartitionWriter if crossing else TableWriter
     with open_writer(table, replace(plan.info, assigners=1) if crossing else plan.info) as writer:
-        for batch in clustered_rows(table, given) if clusters_writes(table) else given:
+        for batch in clustered_rows(table, given):
             writer.write(batch)
         messages = writer.finish()
     return complete_write(plan, messages, runner or LocalRunner())

@@ -8,7 +8,7 @@ from datetime import tzinfo
 
 import pyarrow as pa
 
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.columns import ROW_KIND_FIELD
 from paimon_spark.core.metadata.change_range import resolve_changes
 from paimon_spark.core.metadata.row_ranges import evolves
@@ -156,7 +156,7 @@ def _state(
     enough: int | None,
 ) -> SelectPlan:
     names = _checked_names(table, columns, condition)
-    merges = table.is_primary_key_table and not is_clustered(table)
+    merges = table.is_primary_key_table and not has_unsorted_keys(table)
     levels = (table.options.num_levels - 1,) if how.top_level_only and merges else None
     scanned: Scan = scan_buckets(
         table,

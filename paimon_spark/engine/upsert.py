@@ -16,7 +16,7 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.upserted_rows import PLACE, NewRows, Replacements, UpsertRules, no_places, upserts
-from paimon_spark.core.scan.scan import scan
+from paimon_spark.core.scan.scan import scan_buckets
 from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
@@ -38,7 +38,9 @@ def plan_upsert(table: Table, *, parallelism: int = 1, batch: StreamBatch | None
 
 def stored_splits(table: Table, snapshot_id: int | None) -> tuple[Split, ...]:
     """Return the splits of all rows in a snapshot; none without a snapshot."""
-    return () if snapshot_id is None else tuple(plan_splits(table, scan(table, table.snapshots.get(snapshot_id))))
+    if snapshot_id is None:
+        return ()
+    return tuple(plan_splits(table, scan_buckets(table, table.snapshots.get(snapshot_id), statistics=False)))
 
 
 def finish_upsert(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:

@@ -217,8 +217,8 @@ def _entry_status(base: str, entry: os.DirEntry[str]) -> FileStatus | None:
 def _in_parent(target: Path, create: Callable[[], _T]) -> _T:
     """Create the parent directory of `target` and a file in it; retried if others remove the empty directory."""
     for _ in range(_OPENINGS):
-        target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):
+            target.parent.mkdir(parents=True, exist_ok=True)
             return create()
     return create()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.levels import key_range
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
@@ -78,7 +78,7 @@ def _sorted_by(reading: ReadRequest) -> tuple[str, ...]:
     """Return the key columns if the files of each bucket, one after the other, have their rows in key order."""
     table, modes = reading.table, reading.read_modes
     scans = (*modes.native_files, *modes.filtered_files)
-    if not table.is_primary_key_table or is_clustered(table) or modes.workers or modes.small or len(scans) != 1:
+    if not table.is_primary_key_table or has_unsorted_keys(table) or modes.workers or modes.small or len(scans) != 1:
         return ()
     if not all(_sorts_alike(f.type) for f in table.key_fields):
         return ()

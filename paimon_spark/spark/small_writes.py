@@ -12,7 +12,6 @@ from paimon_spark.core.arrow import with_offsets
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.cluster_sort import clustered_rows
-from paimon_spark.core.compact.clustering import clusters_writes
 from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
@@ -49,7 +48,7 @@ def write_small(session: SparkSession, plan: WritePlan, frame: DataFrame) -> lis
                 writer.write(batch)
             return writer.finish()
     with TableWriter(table, info, spill_dirs=local_directories()) as writer:
-        for batch in clustered_rows(table, batches) if clusters_writes(table) else batches:
+        for batch in clustered_rows(table, batches):
             writer.write(batch)
         checkpoint()
         return writer.finish()

@@ -143,8 +143,9 @@ class _Upsert:
         same = Window.partitionBy(*[_key(i) for i in range(len(keys))])
         if not order:
             return rows.withColumn(_COUNT, f.count(f.lit(1)).over(same))
-        by = [*(_sequence(i) for i in range(len(order))), *(at[t.name] for t in self.rules.ties)]
-        newest = same.orderBy(*[f.col(name).desc_nulls_last() for name in by])
+        ties = [_compared(f.col(at[t.name]), t) for t in self.rules.ties]
+        by = [*(f.col(_sequence(i)) for i in range(len(order))), *ties]
+        newest = same.orderBy(*[value.desc_nulls_last() for value in by])
         return rows.withColumn(_RANK, f.row_number().over(newest)).where(f.col(_RANK) == 1).drop(_RANK)
 
     def _stored(self, splits: tuple[Split, ...]) -> DataFrame:

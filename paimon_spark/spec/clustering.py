@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import NotFoundError, OptionError
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot, atomic_text
@@ -65,6 +65,17 @@ def clustering_of(schema: TableSchema, options: CoreOptions) -> Clustering:
             )
     local = options.word("clustering.incremental.mode").lower() == "local-sort"
     return Clustering(_order(options, len(columns)), columns, local)
+
+
+def order_of(schema: TableSchema, options: CoreOptions) -> tuple[Order, tuple[str, ...]] | None:
+    """Return how the files written with a schema are sorted; None if they are not clustered, or by invalid options."""
+    if not is_clustered(schema, options):
+        return None
+    try:
+        clustering = clustering_of(schema, options)
+    except (OptionError, NotFoundError):
+        return None
+    return clustering.order, clustering.columns
 
 
 def _order(options: CoreOptions, columns: int) -> Order:

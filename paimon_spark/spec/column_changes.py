@@ -212,7 +212,7 @@ def check_droppable(schema: TableSchema, column: Path) -> None:
     if users:
         raise invalid(
             f"The column '{_text(column)}' cannot be dropped: the option '{users[0]}' names it.",
-            "Remove the option first, with ALTER TABLE … UNSET TBLPROPERTIES.",
+            "Change or remove the option first, with ALTER TABLE … SET or UNSET TBLPROPERTIES.",
         )
 
 

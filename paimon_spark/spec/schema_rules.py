@@ -267,6 +267,10 @@ def _check_snapshot_ordering(schema: TableSchema, options: CoreOptions) -> None:
 
 def _upsert_key(schema: TableSchema, options: CoreOptions) -> None:
     key = options.upsert_key
+    if not key and options.is_set("upsert-key"):
+        raise OptionError(
+            "The option 'upsert-key' names no column.", hint="Name the columns of the key, or leave the option out."
+        )
     if not key:
         return
     for f in _existing(schema, key, "the option 'upsert-key'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.levels import sections
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -118,7 +118,7 @@ def _faults(table: Table, holder: ProtectingRef) -> Iterator[str]:
     rows = sum(e.file.row_count for e in entries)
     if rows != holder.snapshot.total_record_count:
         yield f"records {holder.snapshot.total_record_count} rows, its files have {rows}"
-    if table.is_primary_key_table and not is_clustered(table):
+    if table.is_primary_key_table and not has_unsorted_keys(table):
         yield from _level_faults(table, entries)
     names = {e.file.file_name for e in entries}
     for item in store.read_index(holder.snapshot.index_manifest):

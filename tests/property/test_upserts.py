@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -105,4 +104,3 @@ def test_the_newest_rows_do_not_depend_on_the_order(batch: list[Row], order: Any
     assert shown([tuple(r.values()) for r in first.to_pylist()]) == shown(
         [tuple(r.values()) for r in second.to_pylist()]
     )
-    assert isinstance(first, pa.Table)

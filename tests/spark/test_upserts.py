@@ -53,6 +53,16 @@ def test_the_largest_sequence_remains(spark: SparkSession, size: str, kind: str)
 
 
 @sizes
+def test_of_equal_sequences_the_largest_row_remains(spark: SparkSession, size: str) -> None:
+    create(spark, size, "'upsert-key' = 'k', 'sequence.field' = 's'", columns="k INT, s BIGINT, v INT DEFAULT 5")
+    spark.sql("INSERT INTO t VALUES (0, 0, 0)")
+    statement = "INSERT INTO t VALUES (1, 1, NULL), (1, 1, 3)"
+    assert ".t with the same k\n" in spark.sql(f"EXPLAIN {statement}").head()[0]
+    spark.sql(statement)
+    assert all_rows(spark) == [(0, 0, 0), (1, 1, 5)]
+
+
+@sizes
 def test_several_new_rows_of_a_key(spark: SparkSession, size: str) -> None:
     create(spark, size, "'upsert-key' = 'k'")
     spark.sql("INSERT INTO t VALUES (1, 'a', 1, 'p'), (NULL, 'a', 1, 'q')")

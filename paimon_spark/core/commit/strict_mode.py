@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ConflictError
+from paimon_spark.errors import RefusedCommitError
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, IndexManifestEntry
 from paimon_spark.spec.snapshot import Snapshot
@@ -47,10 +47,12 @@ class StrictMode:
         """Check the snapshots up to `base`, on which `change` is to be committed; they are safe from then on.
 
         Raises:
-            ConflictError: another user compacted or overwrote a partition of the change, or appended to one that the
-                change overwrites; or a snapshot that has to be checked has expired.
+            RefusedCommitError: another user compacted or overwrote a partition of the change, or appended to one that
+                the change overwrites; or a snapshot that has to be checked has expired.
         """
         latest = 0 if base is None else base.id
+        if self.safe > latest:
+            raise _refused(store.table, f"Snapshot {self.safe} does not exist: the newest one is {latest}.")
         first = latest + 1 if self.safe < 0 else self.safe + 1
         partitions = {e.partition for e in change.entries} | _partitions_of_rows(change.index_changes)
         for number in range(first, latest + 1) if partitions else ():
@@ -72,7 +74,7 @@ class StrictMode:
         if common := changed & partitions:
             where = table.partition_text(min(common)).rstrip("/")
             place = f"the partition {where}" if where else "the table"
-            what = f"Another user changed {place} in snapshot {number} ({snapshot.commit_kind})"
+            what = f"Another statement changed {place} in snapshot {number} ({snapshot.commit_kind})"
             raise _refused(table, f"{what}, after the last safe snapshot {self.safe}.")
 
 
@@ -102,8 +104,8 @@ def _changed_indexes(store: ManifestStore, snapshot: Snapshot) -> set[bytes]:
     return {partition for partition, _, _ in old ^ new}
 
 
-def _refused(table: Table, what: str) -> ConflictError:
-    return ConflictError(
+def _refused(table: Table, what: str) -> RefusedCommitError:
+    return RefusedCommitError(
         f"The commit to table {table.name} is refused by '{KEY}'. {what}",
         hint=f"Read the table again, and set '{KEY}' to the snapshot that was read.",
     )

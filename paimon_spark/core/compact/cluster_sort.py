@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk
 from paimon_spark.core.cancellation import checkpoint
-from paimon_spark.core.compact.clustering import table_clustering
+from paimon_spark.core.compact.clustering import clusters_writes, table_clustering
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.merge.keys import comparable_columns
 from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace, local_directories
@@ -29,8 +29,8 @@ _LARGEST_PIECE = 4 << 20
 Key = tuple[Any, ...]
 
 
-def clustered_rows(table: Table, batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of a write into a clustered table in order.
+def clustered_rows(table: Table, batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterable[pa.RecordBatch | pa.Table]:
+    """Yield the rows of a write: in order, if the table is clustered and its writes are to be, else as they are.
 
     Args:
         table: the table.
@@ -40,6 +40,8 @@ def clustered_rows(table: Table, batches: Iterable[pa.RecordBatch | pa.Table]) -
         UsageError: see `TableWriter.write`.
         EngineError: the local disk cannot be used.
     """
+    if not clusters_writes(table):
+        return batches
     rules = WriteRules.of(table)
     return ClusterSorter(table).sorted(prepare_batch(batch, rules).columns for batch in batches)
 

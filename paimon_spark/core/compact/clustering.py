@@ -18,7 +18,7 @@ from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import max_level, sorted_runs
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.table import Table
-from paimon_spark.spec.clustering import Clustering, clustering_of, is_clustered
+from paimon_spark.spec.clustering import Clustering, clustering_of, is_clustered, order_of
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.options import CoreOptions
@@ -96,7 +96,7 @@ class ClusterPolicy:
         if not runs:
             return None
         if len(runs) == 1 and runs[0].level == top:
-            return CompactUnit(tuple(files), top, "other columns") if self._by_other_columns(files) else None
+            return CompactUnit(tuple(files), top, "other order") if self._in_other_order(files) else None
         return CompactUnit(tuple(f for r in runs for f in r.files), top, "full")
 
     def tasks(self, unit: CompactUnit) -> Iterator[tuple[DataFileMeta, ...]]:
@@ -116,11 +116,11 @@ class ClusterPolicy:
             max_amplification_percent=o.compaction_max_size_amplification_percent,
         )
 
-    def _by_other_columns(self, files: Iterable[DataFileMeta]) -> bool:
-        """Return whether files were written when the table was clustered by other columns, as their schemas say."""
-        wanted = self.table.options.names("clustering.columns")
-        written = (CoreOptions(self.schemas.of(i).options) for i in {f.schema_id for f in files})
-        return any(options.names("clustering.columns") != wanted for options in written)
+    def _in_other_order(self, files: Iterable[DataFileMeta]) -> bool:
+        """Return whether files were written when the table had another clustering, as their schemas say."""
+        wanted = order_of(self.table.schema, self.table.options)
+        written = map(self.schemas.of, {f.schema_id for f in files})
+        return any(order_of(schema, CoreOptions(schema.options)) != wanted for schema in written)
 
 
 def newest_below(files: Iterable[DataFileMeta], top: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from paimon_spark.core.bin_packing import bin_packed
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import sections
 from paimon_spark.core.metadata.change_range import ChangeRange, CommitRange, StateRange
@@ -319,7 +319,7 @@ def _difference_splits(table: Table, changes: StateRange, wanted: ChangeFilter) 
     Only conditions on the key may leave out files: one on another column could leave out the row of one side only.
     """
     schema = table.schema
-    if is_clustered(table):
+    if has_unsorted_keys(table):
         raise UnsupportedError(
             f"Two states of table {table.name} cannot be compared: with 'pk-clustering-override' = 'true' its files "
             "are not sorted by key.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from paimon_spark.core.bin_packing import bin_packed
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.levels import sections
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
@@ -157,7 +157,7 @@ def _stitched_groups(table: Table, found: ScannedBucket) -> Iterator[tuple[Seque
 
 def _keyed_groups(table: Table, files: Sequence[DataFileMeta]) -> Iterator[tuple[list[DataFileMeta], bool]]:
     target, cost = table.options.source_split_target_size, table.options.source_split_open_file_cost
-    if is_clustered(table):
+    if has_unsorted_keys(table):
         for raw in (True, False):
             alike = (f for f in files if (f.delete_row_count == 0) is raw)
             yield from ((group, raw) for group in bin_packed(alike, _SIZE, target, cost))

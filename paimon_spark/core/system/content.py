@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.system.context import SystemContext
 from paimon_spark.core.system.render import (
@@ -200,7 +200,7 @@ def _file_head(context: SystemContext, entry: ManifestEntry, schemas: FileSchema
 
 def _fields_of_keys(table: Table, file: DataFileMeta, written: TableSchema) -> Sequence[DataField]:
     """Return the columns of the first and last key in the record of a file, as they were when it was written."""
-    if not is_clustered(table) or file.level == 0:
+    if not has_unsorted_keys(table) or file.level == 0:
         return written.key_fields
     stored = {f.id: f for f in written.fields}
     return [stored[table.schema.field(name).id] for name in table.options.names("clustering.columns")]

@@ -21,6 +21,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.append_writer import own_copy
 from paimon_spark.core.write.rolling import RollingWriter
 from paimon_spark.core.write.row_conversion import Rows
+from paimon_spark.errors import OptionError
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 
@@ -188,6 +189,13 @@ class MergeTreeWriter:
         return [few[i : i + at_once] for i in range(0, len(few), at_once)]
 
     def _write_file(self, parts: Iterable[pa.Table]) -> None:
+        if self._done and self._table.options.snapshot_ordering:
+            raise OptionError(
+                f"The rows of a bucket of table {self._table.name} fit neither into the write buffer nor into its "
+                "spill space, and with 'sequence.snapshot-ordering' the rows of several files would have no order.",
+                hint="Raise 'write-buffer-spill.max-disk-size' or 'write-buffer-size', leave 'write-buffer-spillable' "
+                "out, or insert the rows by several statements.",
+            )
         writer = RollingWriter(self._table, *self._place, level=0, source=FileSource.APPEND)
         self._done.append((writer, []))
         for part in parts:

@@ -427,7 +427,7 @@ def execute_compaction(
             messages = _run_group(plan.table, group, runner, description, report, sorting)
             done.append(commit_group(plan, group, messages, commit_user=commit_user))
         except ConflictError as e:
-            if not more:
+            if not more or not e.repeatable:
                 raise
             _log.info("A group of %s is compacted again after a conflicting commit: %s", plan.table.name, e)
             again = _planned_again(plan, group)

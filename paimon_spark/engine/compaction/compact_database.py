@@ -200,7 +200,7 @@ def _take(group: _Group, answer: TaskOutcome) -> None:
     except StatementCancelledError:
         raise
     except ConflictError as e:
-        group.conflicted, group.error = True, _words(e)
+        group.conflicted, group.error = e.repeatable, _words(e)
     except (PaimonError, OSError) as e:
         group.error = _words(e)
 

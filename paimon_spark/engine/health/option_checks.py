@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.examined import Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity
@@ -121,6 +122,10 @@ def _has_key(table: Table) -> bool:
     return table.is_primary_key_table
 
 
+def _has_levels(table: Table) -> bool:
+    return table.is_primary_key_table or clusters(table)
+
+
 def _is_partitioned(table: Table) -> bool:
     return bool(table.schema.partition_keys)
 
@@ -130,6 +135,7 @@ def _creates_tags(table: Table) -> bool:
 
 
 _NO_KEY = "the table has no primary key"
+_NO_LEVELS = "the table has neither a primary key nor 'clustering.incremental'"
 _NO_PARTITIONS = "the table is not partitioned"
 _NEEDS: tuple[tuple[str, _Condition, str], ...] = (
     ("bucket-key", lambda t: t.options.bucket != -1 or _has_key(t), "the table has no buckets ('bucket' = '-1')"),
@@ -142,8 +148,8 @@ _NEEDS: tuple[tuple[str, _Condition, str], ...] = (
     ("partition.expiration-strategy", _is_partitioned, _NO_PARTITIONS),
     ("partition.timestamp-pattern", _is_partitioned, _NO_PARTITIONS),
     ("partition.timestamp-formatter", _is_partitioned, _NO_PARTITIONS),
-    ("num-sorted-run.compaction-trigger", _has_key, _NO_KEY),
-    ("num-levels", _has_key, _NO_KEY),
+    ("num-sorted-run.compaction-trigger", _has_levels, _NO_LEVELS),
+    ("num-levels", _has_levels, _NO_LEVELS),
     ("lookup-compact", _has_key, _NO_KEY),
     ("full-compaction.delta-commits", _has_key, _NO_KEY),
     ("ignore-delete", _has_key, _NO_KEY),

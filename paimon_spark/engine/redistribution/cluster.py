@@ -20,6 +20,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Sorting
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.redistribution.sort_compact import Sorter, SortPlan, sort_ranges
+from paimon_spark.errors import EngineError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DataFileMeta
 
@@ -49,10 +50,16 @@ def sort_tasks(sorter: Sorter, table: Table, tasks: Sequence[CompactTask]) -> li
     written: dict[bytes, list[DataFileMeta]] = {}
     for message in sorter.rewrite_sorted(plan):
         written.setdefault(message.partition, []).extend(message.new_files)
-    return [
-        replace(message, compact_after=_upgraded(written.get(task.partition, ()), task.output_level))
+    done = [
+        replace(message, compact_after=_upgraded(written.pop(task.partition, ()), task.output_level))
         for message, task in zip(messages, tasks, strict=True)
     ]
+    if written:
+        raise EngineError(
+            f"The sorted rows of table {table.name} are in other partitions than before; they are not committed.",
+            hint="Report this. CALL sys.remove_orphan_files removes the new files.",
+        )
+    return done
 
 
 def _splits(table: Table, task: CompactTask) -> Iterator[Split]:

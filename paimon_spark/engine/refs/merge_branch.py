@@ -16,6 +16,7 @@ from paimon_spark.core.metadata.branches import on_branch, require_branches
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.row_level.upserted_rows import upserts
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError, UsageError
@@ -121,6 +122,11 @@ def _check_kind(side: Table) -> None:
         raise UnsupportedError(
             f"The branch '{side.branch}' has a primary key; only branches of append tables can be merged.",
             hint="Use fast_forward, or INSERT INTO … SELECT … FROM the branch.",
+        )
+    if upserts(side):
+        raise UnsupportedError(
+            f"The branch '{side.branch}' has 'upsert-key'; merging could add rows with keys that are there already.",
+            hint="Use INSERT INTO … SELECT … FROM the branch, which replaces them.",
         )
     if side.options.flag("data-evolution.enabled"):
         raise UnsupportedError(

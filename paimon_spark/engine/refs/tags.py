@@ -140,14 +140,24 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
         raise refs.tag_exists(new_name)
     write = Action(WRITE, table.paths.tag(new_name), len(data), f"new name of tag '{name}'")
     delete = Action(DELETE, table.paths.tag(name), len(data), f"it is called '{new_name}' now")
-    return TagPlan(new_name, tag, (write, delete) if present is None else (delete,), rename_from=name)
+    moved = _moved_success(table, name, new_name)
+    return TagPlan(new_name, tag, (*((write,) if present is None else ()), *moved, delete), rename_from=name)
+
+
+def _moved_success(table: Table, name: str, new_name: str) -> tuple[Action, ...]:
+    """Return the changes that rename the success file of a tag, if it has one."""
+    old, new = table.paths.tag_success(name), table.paths.tag_success(new_name)
+    if not table.options.creates_tag_success_files or not table.file_io.exists(old):
+        return ()
+    size = table.file_io.status(old).size
+    return Action(WRITE, new, size, f"tag '{new_name}' is complete"), Action(
+        DELETE, old, size, "the tag has a new name"
+    )
 
 
 @translate_io_errors()
 def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     """Write the tag of a plan; return its snapshot, or None if there was nothing to do.
-
-    A rename leaves the success file of the old name, as Paimon does.
 
     Raises:
         AlreadyExistsError: a tag of that name was created since planning.
@@ -165,8 +175,18 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     if plan.success_millis is not None:
         _write_success(table, plan, plan.success_millis)
     if plan.rename_from is not None:
+        if table.options.creates_tag_success_files:
+            _rename_success(table, plan.rename_from, plan.name)
         table.file_io.delete(table.paths.tag(plan.rename_from))
     return plan.tag.snapshot
+
+
+def _rename_success(table: Table, name: str, new_name: str) -> None:
+    old = table.paths.tag_success(name)
+    data = read_if_there(table.file_io, old)
+    if data is not None:
+        table.file_io.write(table.paths.tag_success(new_name), data)
+        table.file_io.delete(old)
 
 
 def _write_success(table: Table, plan: TagPlan, clock_millis: int) -> None:

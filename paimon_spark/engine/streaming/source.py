@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from paimon_spark.core.clustered_files import is_clustered
+from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.metadata.change_range import StateRange
 from paimon_spark.core.metadata.refs import RefStore
@@ -398,7 +398,7 @@ class StreamSource:
 
     def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
         """Return the smallest splits of a state, in the order of partition and bucket."""
-        if is_clustered(self.table) and self._levels is None:
+        if has_unsorted_keys(self.table) and self._levels is None:
             raise UnsupportedError(
                 f"A stream of table {self.table.name} cannot begin with its rows: with 'pk-clustering-override' = "
                 "'true' rows that are not compacted yet cannot be merged into them.",

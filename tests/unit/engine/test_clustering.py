@@ -111,17 +111,24 @@ def test_later_files_are_clustered_below_the_large_run() -> None:
     assert all(keys == sorted(keys) for keys in keys_by_file(table))
 
 
-def test_a_full_run_is_sorted_again_by_other_columns_only() -> None:
-    table = clustered()
+CHANGED = [
+    ({}, ("clustering.columns", "v")),
+    ({"columns": "v,k", "clustering__strategy": "zorder"}, ("clustering.strategy", "order")),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGED, ids=["columns", "strategy"])
+def test_a_full_run_is_sorted_again_in_another_order_only(before: dict[str, str], after: tuple[str, str]) -> None:
+    table = clustered(**before)
     for seed in range(2):
         put(table, seed=seed)
     assert len(cluster(table, Strategy.FULL)) == 1
-    changed = apply_changes(table.schema, [SetOption("clustering.columns", "v")], 0, has_snapshots=True)
+    changed = apply_changes(table.schema, [SetOption(*after)], 0, has_snapshots=True)
     table.schema_store.try_create(changed)
     table = Table.of(table.identifier, table.path, changed, table.file_io)
     assert cluster(table) == ()
     (task,) = plan_compaction(table, strategy=Strategy.FULL).tasks
-    assert (task.reason, task.output_level) == ("other columns", 5)
+    assert (task.reason, task.output_level) == ("other order", 5)
     assert len(cluster(table, Strategy.FULL)) == 1
     assert [f.schema_id for f in files(table)] == [1]
     values = read_arrow(table).column("v").to_pylist()

@@ -19,7 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.clone import plan_clone
 from paimon_spark.engine.compaction.compact import Strategy
-from paimon_spark.engine.insert import finish_write, plan_write
+from paimon_spark.engine.insert import finish_write, plan_write, write_arrow
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.errors import CorruptTableError, OptionError, UnsupportedError
@@ -260,3 +260,17 @@ def test_the_option_is_fixed_once_there_are_rows() -> None:
             apply_changes(schema, [change], 0, has_snapshots=True)
     with pytest.raises(OptionError, match="cannot be set for one statement"):
         keyed().with_options({"sequence.snapshot-ordering": "true"})
+
+
+@pytest.mark.parametrize(
+    ("buffer", "space"),
+    [("64 kb", {"write_buffer_spillable": "false"}), ("1 mb", {"write_buffer_spill__max_disk_size": "1 kb"})],
+    ids=["memory", "disk"],
+)
+def test_a_statement_that_does_not_fit_is_refused(buffer: str, space: dict[str, str]) -> None:
+    table = ordered(write_buffer_size=buffer, **space)
+    put(table, (1, "a"))
+    parts = [frame(table, [(k, text) for k in range(start, 80_000)]) for start, text in ((500, "old"), (0, "new"))]
+    with pytest.raises(OptionError, match="fit neither into the write buffer"):
+        write_arrow(table, parts)
+    assert sorted_rows(table) == [(1, "a")]

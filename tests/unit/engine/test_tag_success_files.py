@@ -73,13 +73,15 @@ def test_no_success_files_by_default() -> None:
     assert told(h) == {}
 
 
-def test_a_tag_replaced_or_renamed_leaves_the_success_file(h: History) -> None:
+def test_a_tag_that_is_replaced_or_renamed_keeps_its_success_file(h: History) -> None:
     tag(h, "a", now=1)
     tag(h, "a", now=2, replace=True, snapshot_id=1)
-    execute_tag(h.table, plan_rename_tag(h.table, "a", "b"))
-    assert told(h) == {"a_SUCCESS": (1, 1)}
+    plan = plan_rename_tag(h.table, "a", "b")
+    assert [a.path.rpartition("/")[2] for a in plan.actions] == ["tag-b", "b_SUCCESS", "a_SUCCESS", "tag-a"]
+    execute_tag(h.table, plan)
+    assert told(h) == {"b_SUCCESS": (1, 1)}
     tag(h, "a", now=3)
-    assert told(h) == {"a_SUCCESS": (1, 3)}
+    assert told(h) == {"a_SUCCESS": (3, 3), "b_SUCCESS": (1, 1)}
     untag(h, "a,b")
     assert told(h) == {}
 

@@ -182,3 +182,19 @@ def test_files_share_the_sync_of_their_directory(tmp_path: Path, monkeypatch: py
     io.sync([f"{tmp_path}/{name}" for name in ("a", "b", "c")])
     assert sorted(found[:3]) == ["a", "b", "c"]
     assert found[3:] == [tmp_path.name]
+
+
+def test_a_directory_that_vanishes_while_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, vanished = os.mkdir, []
+
+    def make(path: str | Path, *args: int, **kwargs: int) -> None:
+        made(path, *args, **kwargs)
+        if str(path).endswith("p=1") and not vanished:
+            vanished.append(path)
+            Path(path).rmdir()
+
+    monkeypatch.setattr(os, "mkdir", make)
+    with LocalFileIO().open_output(f"{tmp_path}/p=1/bucket-0/file") as out:
+        out.write(b"1")
+    assert vanished
+    assert (tmp_path / "p=1/bucket-0/file").read_bytes() == b"1"

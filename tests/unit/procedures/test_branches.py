@@ -67,6 +67,14 @@ def test_merge_branch_reports_files_and_rows() -> None:
     assert lake.one("merge_branch('t', 'b')")["status"] == "nothing to do"
 
 
+def test_a_branch_of_upserts_is_not_merged() -> None:
+    lake = Lake({"k": "INT"}, upsert_key="k")
+    lake.insert((1,))
+    lake.call("create_branch(table => 't', branch => 'b', snapshot => 1)")
+    with pytest.raises(PaimonError, match=r"UNSUPPORTED_FEATURE.*upsert-key"):
+        lake.call("merge_branch('t', 'b')")
+
+
 def test_missing_arguments_are_named(lake: Lake) -> None:
     for call, missing in (
         ("create_branch()", "table, branch"),

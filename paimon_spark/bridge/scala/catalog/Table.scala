@@ -226,7 +226,8 @@ class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], 
   override def toStreaming: StreamingWrite = new PaimonStreamingWrite(table, options)
 
   override def description(): String = mode match {
-    case "append" => s"appends to ${table.name}"
+    case "append" => Option(table.properties.get("upsert-key")).fold(s"appends to ${table.name}")(key =>
+      s"replaces the rows of ${table.name} with the same $key")
     case "dynamic" => s"overwrites the partitions of its rows in ${table.name}"
     case _ if replaced.isEmpty => s"overwrites ${table.name}"
     case _ => s"overwrites ${table.name} where ${replaced.map(description).mkString(" AND ")}"
