@@ -12,6 +12,7 @@ The tree is grouped by what a caller would do about it::
     ├── UnsupportedError      a feature of the table or statement that is not implemented
     ├── CorruptTableError     a file of the table is malformed, truncated or missing
     ├── ConflictError         another commit changed what this one relied on: run it again
+    │   └── RefusedCommitError  the user has asked to refuse it after changes of others: read them, then decide
     ├── AccessDeniedError     the user lacks a privilege, or is not logged in: get it, or log in as another user
     ├── StoreError            the store rejects a request, is full or does not respond: fix that, then try again
     ├── StatementCancelledError  the statement was cancelled: run it again if needed

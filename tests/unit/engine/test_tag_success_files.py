@@ -73,7 +73,7 @@ def test_no_success_files_by_default() -> None:
     assert told(h) == {}
 
 
-def test_a_tag_that_is_replaced_or_renamed_keeps_its_success_file(h: History) -> None:
+def test_a_replaced_or_renamed_tag_keeps_its_file(h: History) -> None:
     tag(h, "a", now=1)
     tag(h, "a", now=2, replace=True, snapshot_id=1)
     plan = plan_rename_tag(h.table, "a", "b")
