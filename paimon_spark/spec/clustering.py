@@ -9,11 +9,10 @@ from enum import StrEnum
 from paimon_spark.errors import NotFoundError, OptionError
 from paimon_spark.spec.options import UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, TypeRoot, atomic_text
+from paimon_spark.spec.types import AtomicType, atomic_text, is_ordered
 
 _AUTO = "auto"
 _MOST_ZORDER = 4
-_UNORDERED = (TypeRoot.VARIANT, TypeRoot.BLOB)
 
 
 class Order(StrEnum):
@@ -57,7 +56,7 @@ def clustering_of(schema: TableSchema, options: CoreOptions) -> Clustering:
             f"The option 'clustering.columns' names '{twice[0]}' more than once.", hint="Name each column once."
         )
     for field in map(schema.field, columns):
-        if not isinstance(field.type, AtomicType) or field.type.root in _UNORDERED:
+        if not is_ordered(field.type):
             kind = atomic_text(field.type) if isinstance(field.type, AtomicType) else "a nested type"
             raise OptionError(
                 f"The option 'clustering.columns' names '{field.name}' of {kind}, which has no order.",

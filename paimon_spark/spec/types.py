@@ -322,6 +322,11 @@ def holds_root(t: DataType, root: TypeRoot) -> bool:
     return (isinstance(t, AtomicType) and t.root is root) or any(holds_root(c, root) for c in children(t))
 
 
+def is_ordered(t: DataType) -> bool:
+    """Return whether a type is atomic, and its values have an order."""
+    return isinstance(t, AtomicType) and t.root not in (TypeRoot.VARIANT, TypeRoot.BLOB)
+
+
 def reassign_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
     """Assign new ids to nested fields, post-order; return the type and the next free id."""
     if isinstance(t, ArrayType | MultisetType):

@@ -1,15 +1,14 @@
 """Sorts the rows of a bucket by a clustering in one process: sorted runs on the local disk, merged in chunks.
 
 Each row gets columns that compare like its place in the order, and that never have nulls: its position on the curve, or
-for each column whether it has a value, and the value in comparable form. They are not stored.
+for each column whether it has a value, and the value in comparable form. They are not written.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,16 +16,16 @@ from paimon_spark.core.arrow import one_chunk
 from paimon_spark.core.cancellation import checkpoint
 from paimon_spark.core.compact.clustering import clusters_writes, table_clustering
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
-from paimon_spark.core.merge.keys import comparable_columns
+from paimon_spark.core.merge.keys import Column, null_first_columns
+from paimon_spark.core.merge.sort_merge import overlapping_slices
 from paimon_spark.core.spill.space import Run, SpillRules, SpillSpace, local_directories
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
+from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.clustering import Order
-from paimon_spark.spec.types import DataField
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
-_KEY = "__place_{}__"
 _LARGEST_PIECE = 4 << 20
-Key = tuple[Any, ...]
 
 
 def clustered_rows(table: Table, batches: Iterable[pa.RecordBatch | pa.Table]) -> Iterable[pa.RecordBatch | pa.Table]:
@@ -53,6 +52,8 @@ class ClusterSorter:
         self._clustering = table_clustering(table)
         self._fields = [table.schema.field(name) for name in self._clustering.columns]
         self._text_bytes = table.options.number("zorder.var-length-contribution")
+        none = pa.Table.from_batches([], to_arrow_schema(self._fields))
+        self._places = [_place(i, column) for i, column in enumerate(self._columns(none))]
         self._buffer = table.options.write_buffer_size
         rules = SpillRules.of(table.options, self._buffer)
         self._space = None if rules is None else SpillSpace(rules, local_directories())
@@ -69,7 +70,7 @@ class ClusterSorter:
         try:
             spilled, waiting = self._collect(chunks)
             for rows in self._merged(spilled, waiting):
-                yield rows.drop_columns(_names(rows))
+                yield rows.drop_columns([f.name for f in self._places])
         finally:
             if self._space is not None:
                 self._space.close()
@@ -83,118 +84,61 @@ class ClusterSorter:
         size = 0
         for rows in chunks:
             checkpoint()
-            waiting.append(self._keyed(rows))
+            waiting.append(self._placed(rows))
             size += waiting[-1].nbytes
             if self._space is not None and size > budget:
-                run = _sorted(waiting)
+                run = self._ordered(waiting)
                 waiting, size = [], 0
                 stored = self._space.write(_pieces(run))
                 if stored is None:
                     kept.append(run)
                 else:
                     spilled.append(stored)
-        return spilled, [*kept, *([_sorted(waiting)] if waiting else [])]
+        return spilled, [*kept, *([self._ordered(waiting)] if waiting else [])]
 
     def _merged(self, spilled: list[Run], kept: Sequence[pa.Table]) -> Iterator[pa.Table]:
         if self._space is None or not spilled:
-            yield from _merge([_pieces(run) for run in kept])
+            yield from self._merge([_pieces(run) for run in kept])
             return
         space = self._space
         while len(spilled) > space.rules.fan_in:
             few = spilled[: space.rules.fan_in]
-            joined = space.write(_merge([space.read(run) for run in few]))
+            joined = space.write(self._merge([space.read(run) for run in few]))
             if joined is None:
                 break
             space.drop(few)
             spilled = [*spilled[len(few) :], joined]
-        yield from _merge([*(space.read(run) for run in spilled), *map(_pieces, kept)])
+        yield from self._merge([*(space.read(run) for run in spilled), *map(_pieces, kept)])
 
-    def _keyed(self, rows: pa.Table) -> pa.Table:
+    def _merge(self, runs: Sequence[Iterator[pa.Table]]) -> Iterator[pa.Table]:
+        for slices in overlapping_slices(runs, self._places):
+            parts = [s.rows for s in slices]
+            yield parts[0] if len(parts) == 1 else self._ordered(parts)
+
+    def _ordered(self, parts: Sequence[pa.Table]) -> pa.Table:
+        rows = pa.concat_tables(parts).combine_chunks()
+        return rows.take(pc.sort_indices(rows, sort_keys=[(f.name, "ascending") for f in self._places]))
+
+    def _placed(self, rows: pa.Table) -> pa.Table:
         """Return the rows with the columns that compare like their places in the order."""
-        for i, key in enumerate(self._keys(rows)):
-            rows = rows.append_column(_KEY.format(i), key)
+        for field, column in zip(self._places, self._columns(rows), strict=True):
+            rows = rows.append_column(field.name, pa.array(column) if isinstance(column, np.ndarray) else column)
         return rows
 
-    def _keys(self, rows: pa.Table) -> Iterator[pa.Array]:
+    def _columns(self, rows: pa.Table) -> list[Column]:
         order = self._clustering.order
         if order is Order.ORDER:
-            for field in self._fields:
-                yield from _comparable(rows, field)
-            return
+            return null_first_columns(rows, self._fields)
         through = [one_chunk(rows.column(f.name)) for f in self._fields]
-        yield zorder_keys(through, self._text_bytes) if order is Order.ZORDER else hilbert_keys(through)
+        return [zorder_keys(through, self._text_bytes) if order is Order.ZORDER else hilbert_keys(through)]
 
 
-def _comparable(rows: pa.Table, field: DataField) -> Iterator[pa.Array]:
-    """Yield whether a column has a value, and the value as numbers or bytes; nulls come first."""
-    column = one_chunk(rows.column(field.name))
-    present = pc.is_valid(column)
-    yield present.cast(pa.uint8())
-    for part in comparable_columns(rows, [field]):
-        plain = part if isinstance(part, pa.Array) else pa.array(part)
-        zero = b"" if isinstance(part, pa.Array) else 0
-        yield pc.if_else(present, plain, pa.scalar(zero, plain.type)) if column.null_count else plain
-
-
-def _names(rows: pa.Table) -> list[str]:
-    """Return the columns that `ClusterSorter` has added: the last ones."""
-    count = 0
-    while _KEY.format(count) in rows.column_names:
-        count += 1
-    return [_KEY.format(i) for i in range(count)]
-
-
-def _sorted(parts: Sequence[pa.Table]) -> pa.Table:
-    rows = pa.concat_tables(parts).combine_chunks()
-    return rows.take(pc.sort_indices(rows, sort_keys=[(name, "ascending") for name in _names(rows)]))
+def _place(i: int, column: Column) -> DataField:
+    root = TypeRoot.BIGINT if isinstance(column, np.ndarray) else TypeRoot.VARBINARY
+    return DataField(-1 - i, f"__place_{i}__", AtomicType(root, nullable=False))
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:
     """Yield sorted rows in tables of a few MB."""
     step = max(1, _LARGEST_PIECE * rows.num_rows // max(1, rows.nbytes))
     return (rows.slice(at, step) for at in range(0, rows.num_rows, step))
-
-
-class _Head:
-    """The rows of a sorted run that are loaded and not yet merged."""
-
-    def __init__(self, chunks: Iterator[pa.Table]) -> None:
-        self._chunks = chunks
-        self._rows = pa.table({})
-        self._at = 0
-        self._keys: list[pa.ChunkedArray] = []
-
-    def load(self) -> bool:
-        """Load the next chunk unless rows are left; return whether there are any."""
-        while self._at >= self._rows.num_rows:
-            rows = next(self._chunks, None)
-            if rows is None:
-                return False
-            self._rows, self._at = rows, 0
-            self._keys = [rows.column(name) for name in _names(rows)]
-        return True
-
-    @property
-    def last(self) -> Key:
-        """Return the place of the last loaded row."""
-        return self._place(self._rows.num_rows - 1)
-
-    def take(self, bound: Key) -> pa.Table:
-        """Return the loaded rows up to a place, and leave the others."""
-        start = self._at
-        self._at = bisect_right(range(self._rows.num_rows), bound, lo=start, key=self._place)
-        return self._rows.slice(start, self._at - start)
-
-    def _place(self, i: int) -> Key:
-        return tuple(column[i].as_py() for column in self._keys)
-
-
-def _merge(runs: Iterable[Iterator[pa.Table]]) -> Iterator[pa.Table]:
-    """Merge sorted runs; each step yields the rows up to the first place at which a run has no loaded rows left."""
-    live = [head for head in map(_Head, runs) if head.load()]
-    while len(live) > 1:
-        bound = min(head.last for head in live)
-        yield _sorted([head.take(bound) for head in live])
-        live = [head for head in live if head.load()]
-    while live and live[0].load():
-        yield live[0].take(live[0].last)

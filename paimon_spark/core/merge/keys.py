@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I64, U64, Mask
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, is_ordered, type_to_json
 
 Column: TypeAlias = "I64 | pa.Array"
 """int64 numbers, or an array of (large) binary."""
@@ -39,12 +39,26 @@ def comparable_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Colu
     """Return `fields` as comparable columns; a wide decimal yields two. The order of nulls is undefined."""
     out: list[Column] = []
     for f in fields:
-        if not isinstance(f.type, AtomicType) or f.type.root in (TypeRoot.VARIANT, TypeRoot.BLOB):
+        if not isinstance(f.type, AtomicType) or not is_ordered(f.type):
             raise UnsupportedError(
                 f"Column '{f.name}' of type {type_to_json(f.type)} has no order.",
                 hint="Use a column of an atomic type as key or sequence field.",
             )
         out.extend(_comparable(one_chunk(rows.column(f.name)), f.type))
+    return out
+
+
+def null_first_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Column]:
+    """Return comparable columns without nulls, in which nulls come first.
+
+    Each of `fields` yields whether it has a value, and the value.
+    """
+    out: list[Column] = []
+    for f in fields:
+        valid = np.asarray(one_chunk(rows.column(f.name)).is_valid())
+        out.append(valid.astype(np.int64))
+        found = comparable_columns(rows, [f])
+        out += [np.where(valid, c, 0) if isinstance(c, np.ndarray) else c.fill_null(b"") for c in found]
     return out
 
 

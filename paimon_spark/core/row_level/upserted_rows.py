@@ -19,18 +19,17 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
-from paimon_spark.core.merge.keys import Column, comparable_columns, key_order, sequence_codes
+from paimon_spark.core.merge.keys import Column, key_order, null_first_columns, sequence_codes
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, UsageError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, is_ordered
 
 PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
 """The columns with the place of a row that is replaced."""
 _PLACE_TYPES = (pa.string(), pa.int64(), pa.int64())
-_UNORDERED = (TypeRoot.VARIANT, TypeRoot.BLOB)
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 _INEXACT = (*_FLOATS, TypeRoot.CHAR)
 """The types of which different values may be equal keys."""
@@ -65,7 +64,7 @@ class UpsertRules:
         return cls(
             tuple(map(schema.field, options.upsert_key)),
             tuple(map(schema.field, options.sequence_field)),
-            tuple(f for f in schema.fields if f.name not in named and _has_order(f)),
+            tuple(f for f in schema.fields if f.name not in named and is_ordered(f.type)),
             tuple(f.name for f in schema.fields if f.name not in options.upsert_key or _has_root(f, _INEXACT)),
             _moves(table),
         )
@@ -173,10 +172,6 @@ def no_places(count: int) -> list[pa.Array]:
     return [pa.nulls(count, of) for of in _PLACE_TYPES]
 
 
-def _has_order(f: DataField) -> bool:
-    return isinstance(f.type, AtomicType) and f.type.root not in _UNORDERED
-
-
 def _moves(table: Table) -> bool:
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return False
@@ -203,17 +198,8 @@ def _normal(rows: pa.Table, fields: Sequence[DataField]) -> pa.Table:
 
 def _key_columns(rows: pa.Table, rules: UpsertRules) -> list[Column]:
     """Return columns without nulls that are equal where the keys are."""
-    out: list[Column] = []
-    normal = _normal(rows, rules.key)
-    for f in rules.key:
-        valid = np.asarray(one_chunk(normal.column(f.name)).is_valid())
-        out.append(valid.astype(np.int64))
-        for column in comparable_columns(normal, [f]):
-            if isinstance(column, np.ndarray):
-                out.append(np.where(valid, column, 0))
-            else:
-                out.append(column.cast(pa.large_binary()).fill_null(b""))
-    return out
+    columns = null_first_columns(_normal(rows, rules.key), rules.key)
+    return [c if isinstance(c, np.ndarray) else c.cast(pa.large_binary()) for c in columns]
 
 
 def _older(new: pa.Table, stored: pa.Table, rules: UpsertRules) -> Mask:

@@ -33,9 +33,9 @@ from paimon_spark.spec.types import (
     DataType,
     MapType,
     MultisetType,
-    TypeRoot,
     beyond_micros,
     children,
+    is_ordered,
 )
 
 _MIN_SAMPLE = 20
@@ -140,7 +140,7 @@ def _sortable(field: DataField, order: Order) -> str:
 
 def _has_order(t: DataType) -> bool:
     if isinstance(t, AtomicType):
-        return t.root not in (TypeRoot.VARIANT, TypeRoot.BLOB)
+        return is_ordered(t)
     return not isinstance(t, MapType | MultisetType) and all(_has_order(c) for c in children(t))
 
 
