@@ -38,23 +38,19 @@ def pick_unaware(
     index file stay in one group, so that the index file is rewritten once.
     """
     vectors = vectors or {}
-    limit = options.target_file_size * options.small_file_ratio
-    chosen = [f for f in files if f.file_size < limit or _lost_many(f, vectors.get(f.file_name), options)]
+    limit, most = options.target_file_size * options.small_file_ratio, options.delete_ratio_threshold
+    chosen = [f for f in files if f.file_size < limit or lost_many(f, vectors.get(f.file_name), most)]
     chosen = chosen[: options.file_num_limit]
     by_index: dict[str, list[DataFileMeta]] = {}
     whole: list[list[DataFileMeta]] = []
     for f in sorted(chosen, key=lambda f: (f.file_size, f.file_name)):
         ref = vectors.get(f.file_name)
-        if ref is None or not (full or _lost_many(f, ref, options)):
+        if ref is None or not (full or lost_many(f, ref, most)):
             whole.append([f])
         else:
             by_index.setdefault(ref.path, []).append(f)
     marked = sorted(by_index.values(), key=lambda group: sum(f.file_size for f in group))
     return _bins([*marked, *whole], options, {f.file_name for group in marked for f in group})
-
-
-def _lost_many(file: DataFileMeta, ref: VectorRef | None, options: AppendOptions) -> bool:
-    return lost_many(file, ref, options.delete_ratio_threshold)
 
 
 def lost_many(file: DataFileMeta, ref: VectorRef | None, threshold: float) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from operator import itemgetter
 
-from paimon_spark.core.compact.append import Vectors
 from paimon_spark.core.compact.clustering import IDLE, ClusterPolicy, newest_below
-from paimon_spark.core.compact.task import CompactTask
+from paimon_spark.core.compact.task import CompactTask, bucket_vectors, vectors_of
 from paimon_spark.core.levels import max_level
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.row_tracking import has_row_ids, tracks_rows
@@ -30,19 +30,15 @@ def cluster_tasks(
     policy: ClusterPolicy, found: ScannedBucket, refs: Refs, *, full: bool, reason: str | None = None
 ) -> Iterator[CompactTask]:
     """Yield the tasks that cluster files of a bucket; their `reason` is by default the rule that picked the files."""
-    files = _rewritable(policy.table, found)
-    keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in files}
-    vectors: Vectors = {name: refs[key] for name, key in keys.items() if key in refs}
-    for unit in policy.pick(files, vectors, full=full):
+    task, vectors = CompactTask.of(found), bucket_vectors(found, refs)
+    for unit in policy.pick(_rewritable(policy.table, found), vectors, full=full):
         for group in policy.tasks(unit):
-            yield CompactTask(
-                partition=found.partition,
-                bucket=found.bucket,
-                total_buckets=found.total_buckets,
+            yield replace(
+                task,
                 files=group,
                 output_level=unit.output_level,
                 reason=reason or unit.reason,
-                vectors=tuple((f.file_name, vectors[f.file_name]) for f in group if f.file_name in vectors),
+                vectors=vectors_of(group, vectors),
             )
 
 

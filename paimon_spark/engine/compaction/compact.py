@@ -18,7 +18,7 @@ from paimon_spark.core.compact.clustering import ClusterPolicy, clusters, sorts_
 from paimon_spark.core.compact.column_files import pick_row_ranges
 from paimon_spark.core.compact.pick import CompactUnit, PickOptions, pick, pick_full
 from paimon_spark.core.compact.record_expiry import RecordExpiry
-from paimon_spark.core.compact.task import CompactTask
+from paimon_spark.core.compact.task import CompactTask, bucket_vectors, vectors_of
 from paimon_spark.core.levels import highest_level, max_level, sorted_runs
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
 from paimon_spark.core.merge.config import needs_lookup
@@ -265,9 +265,7 @@ def _bucket_tasks(
     refs: Mapping[DataFileKey, VectorRef],
     unreported: Collection[str],
 ) -> Iterator[CompactTask]:
-    keys = {f.file_name: DataFileKey(found.partition, found.bucket, f.file_name) for f in found.files}
-    vectors = {name: refs[key] for name, key in keys.items() if key in refs}
-    task = CompactTask(partition=found.partition, bucket=found.bucket, total_buckets=found.total_buckets, files=())
+    task, vectors = CompactTask.of(found), bucket_vectors(found, refs)
     if table.is_primary_key_table:
         yield from _keyed_tasks(table, found.files, strategy, vectors, task, unreported)
         return
@@ -275,7 +273,7 @@ def _bucket_tasks(
         yield from _evolving_tasks(table, found.files, vectors, task)
         return
     for group in _append_groups(table, found.files, strategy, vectors):
-        marked = _vectors_of(group, vectors)
+        marked = vectors_of(group, vectors)
         yield replace(task, files=group, reason="deleted rows" if marked else "small files", vectors=marked)
 
 
@@ -287,7 +285,7 @@ def _evolving_tasks(
     deleted = {name: ref.cardinality or 0 for name, ref in vectors.items()} if renumbers else None
     for group in pick_row_ranges(files, append_options(table), deleted):
         stitched = len({f.first_row_id for f in group}) < len(group)
-        marked = _vectors_of(group, vectors)
+        marked = vectors_of(group, vectors)
         renumber = renumbers and bool(marked)
         reason = "deleted rows" if renumber else "column files" if stitched else "small files"
         yield replace(task, files=group, reason=reason, vectors=marked, renumber=renumber)
@@ -317,14 +315,10 @@ def _keyed_tasks(
             drop_deletes=unit.output_level != 0 and no_older,
             force_rewrite=options.compaction_force_rewrite_all_files,
             reason=unit.reason,
-            vectors=_vectors_of((*unit.files, *upper), vectors),
+            vectors=vectors_of((*unit.files, *upper), vectors),
             upper=upper,
             changelog=not unreported or any(f.level == 0 and f.file_name not in unreported for f in unit.files),
         )
-
-
-def _vectors_of(files: Iterable[DataFileMeta], vectors: Vectors) -> tuple[tuple[str, VectorRef], ...]:
-    return tuple((f.file_name, vectors[f.file_name]) for f in files if f.file_name in vectors)
 
 
 def _keyed_units(
@@ -472,8 +466,10 @@ def _run_group(
     """
     messages: list[CommitMessage] = []
     table = plain.with_write_token()
-    large = [] if sorting is None else [t for t in group.tasks if sorts_apart(plain, t)]
-    rest = [t for t in group.tasks if not large or not sorts_apart(plain, t)]
+    large: list[CompactTask] = []
+    rest: list[CompactTask] = []
+    for task in group.tasks:
+        (large if sorting is not None and sorts_apart(plain, task) else rest).append(task)
     payloads = [compact_payload(table, tasks) for tasks in runner.group_tasks(rest, compact_work)]
     try:
         if sorting is not None and large:
