@@ -42,11 +42,9 @@ def link_or_copy(source: FileIO, path: str, target: FileIO, new_path: str) -> No
 
 def link_within(file_io: FileIO, path: str, new_path: str) -> bool:
     """Hard-link an immutable file within one local file system; return whether the store can do so."""
-    store = unguarded(file_io)
-    if not isinstance(store, LocalFileIO):
-        return False
     if isinstance(file_io, GuardedFileIO):
         file_io.guard.check_change(new_path)
+    store = unguarded(file_io)
     return _linked(store, path, store, new_path)
 
 

@@ -147,12 +147,11 @@ def plan_rename_tag(table: Table, name: str, new_name: str) -> TagPlan:
 def _moved_success(table: Table, name: str, new_name: str) -> tuple[Action, ...]:
     """Return the changes that rename the success file of a tag, if it has one."""
     old, new = table.paths.tag_success(name), table.paths.tag_success(new_name)
-    if not table.options.creates_tag_success_files or not table.file_io.exists(old):
+    data = read_if_there(table.file_io, old) if table.options.creates_tag_success_files else None
+    if data is None:
         return ()
-    size = table.file_io.status(old).size
-    return Action(WRITE, new, size, f"tag '{new_name}' is complete"), Action(
-        DELETE, old, size, "the tag has a new name"
-    )
+    write = Action(WRITE, new, len(data), f"tag '{new_name}' is complete")
+    return write, Action(DELETE, old, len(data), "the tag has a new name")
 
 
 @translate_io_errors()
@@ -175,15 +174,14 @@ def execute_tag(table: Table, plan: TagPlan) -> Snapshot | None:
     if plan.success_millis is not None:
         _write_success(table, plan, plan.success_millis)
     if plan.rename_from is not None:
-        if table.options.creates_tag_success_files:
-            _rename_success(table, plan.rename_from, plan.name)
+        _rename_success(table, plan.rename_from, plan.name)
         table.file_io.delete(table.paths.tag(plan.rename_from))
     return plan.tag.snapshot
 
 
 def _rename_success(table: Table, name: str, new_name: str) -> None:
     old = table.paths.tag_success(name)
-    data = read_if_there(table.file_io, old)
+    data = read_if_there(table.file_io, old) if table.options.creates_tag_success_files else None
     if data is not None:
         table.file_io.write(table.paths.tag_success(new_name), data)
         table.file_io.delete(old)
