@@ -12,17 +12,14 @@ import pyarrow as pa
 import pytest
 
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
-from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.compaction.compact_explain import compaction_actions
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.redistribution.cluster import cluster_sorting
-from paimon_spark.engine.redistribution.sort_compact import SortPlan
 from paimon_spark.engine.row_level import change_arrow
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
@@ -34,6 +31,7 @@ from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.small_tables import option_keys
+from tests.unit.engine.local_sorter import LocalSorter
 
 BUCKETS = {"bucket": "2", "bucket_key": "k", "bucket_append_ordered": "false"}
 
@@ -201,28 +199,6 @@ def test_row_ids_stay_with_their_rows() -> None:
     assert sorted(after, key=lambda r: r["_ROW_ID"]) == sorted(before, key=lambda r: r["_ROW_ID"])
 
 
-class SpreadSorter:
-    """Sorts in this process, into so many files, and lets something else happen before the commit."""
-
-    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.meanwhile = meanwhile
-        self.plans: list[SortPlan] = []
-
-    def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
-        self.plans.append(plan)
-        parts = [b for s in plan.splits for b in read_split(plan.table, s)]
-        by = [(c, "ascending") for c in ("p", *plan.columns)]
-        whole = pa.Table.from_batches(parts).sort_by(by)
-        bounds = np.linspace(0, whole.num_rows, plan.ranges + 1).astype(int)
-        messages: list[CommitMessage] = []
-        for start, end in itertools.pairwise(bounds):
-            with TableWriter(plan.table, plan.write.info, fill_defaults=False) as writer:
-                writer.write(whole.slice(start, end - start))
-                messages += writer.finish()
-        self.meanwhile()
-        return messages
-
-
 def test_large_partitions_are_sorted_by_one_job() -> None:
     table = clustered(target_file_size="4 kb", deletion_vectors__enabled="true")
     for p, seed in itertools.product((0, 1), range(6)):
@@ -230,7 +206,7 @@ def test_large_partitions_are_sorted_by_one_job() -> None:
     for seed in range(6):
         put(table, seed=seed, rows=5, p=2)
     delete(table, lambda k: k == 500)
-    before, sorter = rows(table), SpreadSorter()
+    before, sorter = rows(table), LocalSorter(first=("p",))
     done = execute_compaction(plan_compaction(table), LocalRunner(), sorting=cluster_sorting(sorter))
     (plan,) = sorter.plans
     assert {table.partition_values(s.partition) for s in plan.splits} == {(0,), (1,)}  # the third is small
@@ -246,7 +222,7 @@ def test_a_partition_replaced_meanwhile_is_clustered_again() -> None:
         put(table, seed=seed, rows=500)
     one = pa.table({"k": pa.array([1], pa.int32()), "v": ["only"], "p": pa.array([0], pa.int32())})
     race = [lambda: write_arrow(table, one, overwrite="static")]
-    sorter = SpreadSorter(lambda: race.pop()() if race else None)
+    sorter = LocalSorter(lambda: race.pop()() if race else None, first=("p",))
     plan = plan_compaction(table)
     with pytest.raises(ConflictError):
         execute_compaction(plan, LocalRunner(), sorting=cluster_sorting(sorter))

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.commit_message import CommitMessage
-from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.redistribution.sort_compact import SortPlan, execute_sort, plan_sort, sort_actions
+from paimon_spark.engine.redistribution.sort_compact import execute_sort, plan_sort, sort_actions
 from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, UnsupportedError
 from paimon_spark.spec.clustering import Order
@@ -23,25 +18,7 @@ from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.types import ArrayType, AtomicType, MapType, TypeRoot, not_null
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.small_tables import option_keys
-
-
-class LocalSorter:
-    """Sorts in this process, and lets something else happen before the commit."""
-
-    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.meanwhile = meanwhile
-
-    def rewrite_sorted(self, plan: SortPlan) -> list[CommitMessage]:
-        parts = [b for s in plan.splits for b in read_split(plan.table, s)]
-        whole = pa.Table.from_batches(parts).sort_by([(c, "ascending") for c in plan.columns])
-        bounds = np.linspace(0, whole.num_rows, plan.ranges + 1).astype(int)
-        messages: list[CommitMessage] = []
-        for start, end in itertools.pairwise(bounds):
-            with TableWriter(plan.table, plan.write.info, fill_defaults=False) as writer:
-                writer.write(whole.slice(start, end - start))
-                messages += writer.finish()
-        self.meanwhile()
-        return messages
+from tests.unit.engine.local_sorter import LocalSorter
 
 
 def table_of(**options: str) -> Table:
