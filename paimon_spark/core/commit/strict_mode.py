@@ -51,8 +51,6 @@ class StrictMode:
                 the change overwrites; or a snapshot that has to be checked has expired.
         """
         latest = 0 if base is None else base.id
-        if self.safe > latest:
-            raise _refused(store.table, f"Snapshot {self.safe} does not exist: the newest one is {latest}.")
         first = latest + 1 if self.safe < 0 else self.safe + 1
         partitions = {e.partition for e in change.entries} | _partitions_of_rows(change.index_changes)
         for number in range(first, latest + 1) if partitions else ():

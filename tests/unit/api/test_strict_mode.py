@@ -30,9 +30,8 @@ def test_a_refused_write_is_not_repeated(tmp_path: Path) -> None:
     table = catalog.create_table("db.t", SCHEMA)
     table.append(pa.table({"k": [0]}, SCHEMA))
     table.overwrite(pa.table({"k": [1]}, SCHEMA))
-    for safe, found in ((1, "snapshot 2"), (7, "Snapshot 7 does not exist")):
-        given = Counted()
-        with pytest.raises(RefusedCommitError, match=found):
-            catalog.table("db.t", {"commit.strict-mode.last-safe-snapshot": safe}).append(given)
-        assert given.reads == 1
+    given = Counted()
+    with pytest.raises(RefusedCommitError, match="snapshot 2"):
+        catalog.table("db.t", {"commit.strict-mode.last-safe-snapshot": 1}).append(given)
+    assert given.reads == 1
     assert table.to_arrow().to_pylist() == [{"k": 1}]
