@@ -134,6 +134,20 @@ def test_the_first_commit_may_be_unchecked() -> None:
     append(table, strict(table, -1, None), "a")
 
 
+def test_the_last_safe_snapshot_may_be_in_the_future() -> None:
+    table = made()
+    compact(table, OTHER, "a")
+    mine = strict(table, 9)
+    append(table, mine, "a")
+    compact(table, OTHER, "a")
+    with pytest.raises(ConflictError, match="after the last safe snapshot 4"):
+        append(table, mine, "a")
+    append(table, strict(table, 9, None), "a")
+    compact(table, OTHER, "a")
+    with pytest.raises(ConflictError, match=r"in snapshot \d+ \(COMPACT\), after the last safe snapshot 7"):
+        append(table, strict(table, 7, None), "a")
+
+
 def test_an_expired_snapshot_cannot_be_checked() -> None:
     table = made()
     for _ in range(3):
