@@ -74,8 +74,10 @@ class FileReader(Protocol):
         """Yield the rows of some or all row groups in file order."""
         ...
 
-    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in batches of about `chunk_bytes` in memory.
+    def chunks(
+        self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some row groups in batches of about `chunk_bytes` in memory, which may span row groups.
 
         With `streamed`, the reader buffers as little of the file as the format allows. Use it to merge many files; a
         single file is read faster without.

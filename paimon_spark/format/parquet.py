@@ -180,15 +180,17 @@ class ParquetReader:
         groups = list(range(self.num_row_groups)) if row_groups is None else list(row_groups)
         yield from self._batches(self._file, batch_rows, groups)
 
-    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a row group in batches of about `chunk_bytes` in memory."""
-        width, reliable = self._expected_width(row_group)
+    def chunks(
+        self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some row groups in batches of about `chunk_bytes` in memory, which may span row groups."""
+        width, reliable = self._expected_width(row_groups)
         # Reading a column chunk of long values ahead doubles their memory.
         file = self._streamed_file(chunk_bytes) if streamed or width >= LONG_VALUE else self._file
         rows = (
             rows_within(chunk_bytes, max(self._row_bytes, width)) if reliable or self._row_bytes else LEAST_CHUNK_ROWS
         )
-        for batch in self._batches(file, rows, [row_group]):
+        for batch in self._batches(file, rows, row_groups):
             self._row_bytes = max(self._row_bytes, batch.nbytes / max(1, batch.num_rows))
             wanted = rows_within(chunk_bytes, max(self._row_bytes, width))
             if wanted != rows:
@@ -196,22 +198,23 @@ class ParquetReader:
                 file.reader.set_batch_size(rows)  # takes effect with the next batch of this stream
             yield batch
 
-    def _expected_width(self, row_group: int) -> tuple[float, bool]:
-        """Return the expected size of a row in memory, from the metadata, and whether it is reliable.
+    def _expected_width(self, row_groups: Sequence[int]) -> tuple[float, bool]:
+        """Return the expected size in memory of the widest rows of some row groups, and whether it is reliable.
 
-        It is not for dictionary-encoded and nested columns: a long dictionary value may take only a few bits per row.
+        It is computed from the metadata. It is not reliable for dictionary-encoded and nested columns: a long
+        dictionary value may take only a few bits per row.
         """
-        group = self._metadata.row_group(row_group)
-        stored = {c.path_in_schema: c for c in map(group.column, range(group.num_columns))}
-        width, reliable = 0.0, True
+        fixed, others = 0.0, []
         for f in to_arrow_schema(self._fields):
             try:
-                width += f.type.bit_width / 8
+                fixed += f.type.bit_width / 8
             except ValueError:  # no fixed width
-                parts = [c for path, c in stored.items() if f"{path}.".startswith(f"{f.name}.")]
-                width += sum(c.total_uncompressed_size for c in parts) / max(1, group.num_rows)
-                reliable &= f.name not in self._columns or (f.name in stored and not stored[f.name].has_dictionary_page)
-        return width, reliable
+                if f.name in self._columns:
+                    others.append(f.name)
+        if not others:
+            return fixed, True
+        found = [_stored_width(self._metadata.row_group(i), others) for i in row_groups]
+        return fixed + max((width for width, _ in found), default=0.0), all(reliable for _, reliable in found)
 
     def _batches(
         self, file: pq.ParquetFile, batch_rows: int, groups: Sequence[int], some: Sequence[DataField] | None = None
@@ -274,6 +277,17 @@ class ParquetReader:
 
     def _errors(self) -> Any:
         return data_file_errors(self._path, self._file_size, self._actual_size)
+
+
+def _stored_width(group: pq.RowGroupMetaData, columns: Sequence[str]) -> tuple[float, bool]:
+    """Return the stored, uncompressed size of `columns` per row, and whether they all have plain values."""
+    size, plain = 0, 0
+    for column in map(group.column, range(group.num_columns)):
+        path = column.path_in_schema
+        if path.partition(".")[0] in columns:
+            size += column.total_uncompressed_size
+            plain += path in columns and not column.has_dictionary_page
+    return size / max(1, group.num_rows), plain == len(columns)
 
 
 @dataclass(frozen=True, slots=True)

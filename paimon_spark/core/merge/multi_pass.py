@@ -68,8 +68,10 @@ def group_sources(
 
 
 def _opened(sources: Sequence[RunSource]) -> list[Iterator[pa.Table]]:
-    share = MERGE_BYTES // max(1, len(sources))
-    return [s.read(share) for s in sources]
+    """Open sorted runs. A larger run gets larger chunks: the chunks of all runs should cover about the same keys."""
+    equal = MERGE_BYTES // (2 * max(1, len(sources)))
+    total = max(1, sum(s.size for s in sources))
+    return [s.read(equal + MERGE_BYTES * s.size // (2 * total)) for s in sources]
 
 
 def reduce_runs(sources: Sequence[RunSource], order: MergeOrder, at_once: int, space: SpillSpace) -> list[RunSource]:

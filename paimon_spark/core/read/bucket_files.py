@@ -135,8 +135,7 @@ class BucketFiles:
         """Yield some columns of all rows of one file, deleted ones included; each chunk holds about `_CHUNK_BYTES`."""
         plan = self._plan(file, fields)
         with translate_io_errors(), self._open(file, plan) as reader:
-            for index in reader.select_row_groups(None):
-                yield from map(plan.apply, reader.chunks(index, _CHUNK_BYTES))
+            yield from map(plan.apply, reader.chunks(reader.select_row_groups(None), _CHUNK_BYTES))
 
     def bytes_to_read(self, file: DataFileMeta, fields: Sequence[DataField], condition: Predicate) -> int:
         """Return the number of bytes of one file for `fields` in the row groups in which `condition` may be true."""
@@ -194,11 +193,12 @@ class BucketFiles:
             tracked = not self.table.is_primary_key_table and any(f in TRACKING_FIELDS for f in fields)
             located = ROW_INDEX in metadata_columns or tracked or place.deleted is not None or selected is not None
             starts = np.concatenate([[0], np.cumsum(reader.row_group_rows)]) if located else _NOWHERE
-            for index in self._row_groups(reader, condition, plan):
-                start = int(starts[index]) if located else 0
-                if selected is not None and not selected.range_cardinality(start, int(starts[index + 1])):
-                    continue
-                for batch in reader.chunks(index, chunk_bytes, streamed=streamed):
+            groups = list(self._row_groups(reader, condition, plan))
+            if selected is not None:
+                groups = [i for i in groups if selected.range_cardinality(int(starts[i]), int(starts[i + 1]))]
+            for span in _adjacent(groups):
+                start = int(starts[span[0]]) if located else 0
+                for batch in reader.chunks(span, chunk_bytes, streamed=streamed):
                     yield self.complete(plan.apply(batch), place, start, metadata_columns)
                     start += batch.num_rows
 
@@ -276,6 +276,12 @@ class BucketFiles:
         held = self.held(file)
         system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
         return plan_columns(fields, (*system, *held), self._constants(fields), table.zone)
+
+
+def _adjacent(numbers: Sequence[int]) -> list[list[int]]:
+    """Return ascending numbers, cut where one is not the next of the one before."""
+    cuts = np.flatnonzero(np.diff(numbers) != 1) + 1
+    return [part.tolist() for part in np.split(np.asarray(numbers, dtype=np.int64), cuts) if len(part)]
 
 
 def _pushable(condition: Predicate, plan: ColumnPlan) -> pc.Expression | None:

@@ -131,9 +131,12 @@ class AvroReader:
         if row_groups is None or 0 in row_groups:
             yield from self._read(batch_rows, _DECODED_BYTES)
 
-    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
+    def chunks(
+        self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
+    ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the file, decoded a few blocks at a time regardless of `streamed`."""
-        del row_group
+        if 0 not in row_groups:
+            return
         packed = self._size * _UNPACKED / max(1, self.row_count)
         yield from self._read(rows_within(chunk_bytes, packed), min(chunk_bytes, _DECODED_BYTES))
 

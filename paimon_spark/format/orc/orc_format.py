@@ -140,12 +140,15 @@ class OrcReader:
             for start in range(0, stripe.num_rows, batch_rows):
                 yield stripe.slice(start, batch_rows)
 
-    def chunks(self, row_group: int, chunk_bytes: int, *, streamed: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a stripe, which is decoded as a whole regardless of `streamed`."""
-        stripe = self._stripe(row_group, self._fields)
-        rows = rows_within(chunk_bytes, stripe.nbytes / max(1, stripe.num_rows))
-        for start in range(0, stripe.num_rows, rows):
-            yield stripe.slice(start, rows)
+    def chunks(
+        self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some stripes, each decoded as a whole regardless of `streamed`."""
+        for index in row_groups:
+            stripe = self._stripe(index, self._fields)
+            rows = rows_within(chunk_bytes, stripe.nbytes / max(1, stripe.num_rows))
+            for start in range(0, stripe.num_rows, rows):
+                yield stripe.slice(start, rows)
 
     def close(self) -> None:
         """Close the file."""

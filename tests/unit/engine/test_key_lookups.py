@@ -7,6 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_INDEX
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.read_cost import bytes_to_read
 from paimon_spark.core.table import Table
@@ -94,3 +95,16 @@ def test_rows_are_those_of_a_whole_read(seed: int) -> None:
         ):
             found = read_arrow(table, predicate=condition).to_pylist()
             assert sorted(found, key=lambda r: int(r["id"])) == wanted
+
+
+def test_rows_after_a_skipped_row_group_keep_their_places() -> None:
+    table = keyed(0, step=1)
+    (split,) = plan_select(table).splits
+    (file,) = split.files
+    reader = BucketFiles(table, split.partition, split.bucket)
+    condition = InList("id", (0, 1, GROUP, 9_000, 9_001, 19_999))
+    chunks = list(reader.chunks(file, table.schema.fields, condition, metadata_columns=[ROW_INDEX]))
+    found = pa.concat_tables(chunks)
+    assert len(chunks) == 3
+    assert found.num_rows < file.row_count // 2
+    assert found.column(ROW_INDEX).equals(found.column("id"))

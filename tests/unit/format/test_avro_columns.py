@@ -250,4 +250,4 @@ def test_a_large_file_is_read_back() -> None:
         whole = list(reader.batches(10_000))
         assert max(b.num_rows for b in whole) == 10_000
         assert pa.Table.from_batches(whole) == rows
-        assert pa.Table.from_batches(reader.chunks(0, 100_000)) == rows
+        assert pa.Table.from_batches(reader.chunks([0], 100_000)) == rows

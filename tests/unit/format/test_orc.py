@@ -86,7 +86,7 @@ def test_several_stripes_are_row_groups() -> None:
         assert reader.num_row_groups > 1
         assert sum(reader.row_group_rows) == 200_000
         assert reader.select_row_groups(pc.field("a") > 1) == list(range(reader.num_row_groups))
-        chunks = [c for i in range(reader.num_row_groups) for c in reader.chunks(i, 1 << 16)]
+        chunks = list(reader.chunks(range(reader.num_row_groups), 1 << 16))
     assert pa.Table.from_batches(chunks).column("a") == rows["a"]
 
 

@@ -67,7 +67,7 @@ def test_chunks_are_small_where_the_first_rows_are_narrow(streamed: bool) -> Non
     store.write(PATH, _parquet(pa.table({"k": pa.array(range(rows), pa.int32()), "wide": texts})))
     with open_reader(store, PATH, fields, None) as reader:
         assert reader.num_row_groups == 1
-        sizes = [chunk.nbytes for chunk in reader.chunks(0, limit, streamed=streamed)]
+        sizes = [chunk.nbytes for chunk in reader.chunks([0], limit, streamed=streamed)]
     assert sum(sizes) > 3 * limit
     assert max(sizes) < limit * 5 // 2
 
@@ -79,7 +79,7 @@ def test_chunks_of_a_dictionary_adapt_to_the_size_of_rows(streamed: bool) -> Non
     store.write(PATH, _parquet(table))
     for column in table.schema.names:
         with open_reader(store, PATH, fields_of(**{column: "STRING"}), None) as reader:
-            chunks = list(reader.chunks(0, limit, streamed=streamed))
+            chunks = list(reader.chunks([0], limit, streamed=streamed))
         assert chunks[0].num_rows == 1024
         assert all(limit // 2 < c.nbytes < limit * 1.1 for c in chunks[1:-1])
         assert len(chunks) > 2
@@ -91,7 +91,7 @@ def test_chunks_of_numbers_have_the_size_asked_for_at_once() -> None:
     rows = pa.table({"a": pa.nulls(100_000, pa.int64()), "b": pa.array([1] * 100_000, pa.int32())})
     store.write(PATH, _parquet(rows))
     with open_reader(store, PATH, fields, None) as reader:
-        assert all(29_000 < c.num_rows <= 30_000 for c in list(reader.chunks(0, 12 * 30_000))[:3])
+        assert all(29_000 < c.num_rows <= 30_000 for c in list(reader.chunks([0], 12 * 30_000))[:3])
 
 
 @pytest.mark.parametrize(("short", "has_dictionary"), [(10, False), (1000, True)])
@@ -189,6 +189,16 @@ def test_row_groups_are_bounded_and_skipped_by_statistics() -> None:
         assert reader.select_row_groups(None) == [0, 1, 2, 3]
         assert sum(b.num_rows for b in reader.batches(1000, [1, 3])) == 10_000
     assert sum(b.num_rows for b in read_batches(store, PATH, MIXED[:1], pc.field("_KEY_id") < 100)) == 5000
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_chunk_spans_small_row_groups(streamed: bool) -> None:
+    store = InMemoryFileIO()
+    write(store, MIXED, DATA, ParquetFormat(group_rows=1000))
+    with open_reader(store, PATH, MIXED[:1]) as reader:
+        chunks = list(reader.chunks(range(2, 17), 8 * 4000, streamed=streamed))
+    assert [c.num_rows for c in chunks] == [4000, 4000, 4000, 3000]
+    assert pa.Table.from_batches(chunks)["_KEY_id"].equals(DATA["_KEY_id"].slice(2000, 15_000))
 
 
 def test_row_groups_that_may_hold_nan_are_never_skipped() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from paimon_spark.core.levels import SortedRun, sorted_runs
 from paimon_spark.core.merge.config import merge_order
-from paimon_spark.core.merge.multi_pass import RunSource, merge_sources, runs_at_once
+from paimon_spark.core.merge.multi_pass import MERGE_BYTES, RunSource, merge_sources, runs_at_once
 from paimon_spark.core.merge.sort_merge import merge_runs
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
@@ -139,3 +139,16 @@ def test_few_or_small_runs_are_open_at_once(tmp_path: Path) -> None:
     (split,) = plan_splits(table, scan(table, table.snapshots.latest()))
     runs: list[SortedRun] = sorted_runs(split.files) * 20
     assert runs_at_once(table, runs, 5) == 60
+
+
+def test_a_larger_run_is_read_in_larger_chunks(tmp_path: Path) -> None:
+    table, asked = keyed(tmp_path), []
+    sizes = (80 << 20, 10 << 20, 10 << 20, 0)
+
+    def empty(chunk_bytes: int) -> Iterator[pa.Table]:
+        asked.append(chunk_bytes)
+        return iter(())
+
+    list(merge_sources(table, [RunSource(s, empty) for s in sizes], merge_order(table), len(sizes)))
+    assert sum(asked) <= MERGE_BYTES
+    assert asked[0] > 2 * asked[1] == 2 * asked[2] > 2 * asked[3] > MERGE_BYTES // 5
