@@ -1,4 +1,4 @@
-"""Incremental clustering of append tables: its options, and the tables that they fit (docs/spec/semantics.md, A6)."""
+"""Clustering of append tables: its options, and the tables that they fit (docs/spec/semantics.md, A6)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,15 @@ def is_clustered(schema: TableSchema, options: CoreOptions) -> bool:
     return options.flag("clustering.incremental") and not schema.primary_keys
 
 
+def sorts_writes(schema: TableSchema, options: CoreOptions) -> bool:
+    """Return whether a statement sorts the rows that it writes by ``clustering.columns``."""
+    if schema.primary_keys or options.bucket != UNAWARE_OR_DYNAMIC_BUCKET or not options.names("clustering.columns"):
+        return False
+    return not is_clustered(schema, options) or options.flag("clustering.incremental.optimize-write")
+
+
 def clustering_of(schema: TableSchema, options: CoreOptions) -> Clustering:
-    """Return the clustering of a table with ``clustering.incremental``.
+    """Return the clustering of a table whose compaction or writes sort rows.
 
     Raises:
         OptionError: there are no columns to cluster by, or the strategy does not fit them.
@@ -98,13 +105,15 @@ def _order(options: CoreOptions, columns: int) -> Order:
 
 
 def check_clustering(schema: TableSchema, options: CoreOptions) -> None:
-    """Reject ``clustering.incremental`` in tables that it does not fit, or without what it needs.
+    """Reject ``clustering.incremental`` in tables that it does not fit, and columns or strategies that do not sort.
 
     Raises:
         OptionError: the message names the options.
         NotFoundError: a column to cluster by does not exist.
     """
     if not options.flag("clustering.incremental"):
+        if sorts_writes(schema, options):
+            clustering_of(schema, options)
         return
     if schema.primary_keys:
         raise OptionError(

@@ -1,4 +1,4 @@
-"""Options of merging that a table's keys or merge engine make ineffective.
+"""Options of merging and clustering that a table's keys, buckets or merge engine make ineffective.
 
 They are rejected when they are set. A table of another engine that has them is read, written and altered.
 """
@@ -10,12 +10,14 @@ from dataclasses import dataclass
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.aggregates import AGGREGATION_REMOVE_ON_DELETE, REMOVE_ON_DELETE, REMOVE_ON_SEQUENCE_GROUP
+from paimon_spark.spec.clustering import is_clustered, sorts_writes
 from paimon_spark.spec.kinds import MergeEngine
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import TableSchema
 
 _FUNCTION = ".aggregate-function"
 _DEFAULT_FUNCTION = "fields.default-aggregate-function"
+_CLUSTERING_COLUMNS = "clustering.columns"
 _LOCAL_MERGE = "local-merge-buffer-size"
 
 
@@ -46,7 +48,7 @@ def check_idle(schema: TableSchema, set_by_user: Collection[str], before: TableS
 
 
 def idle_options(schema: TableSchema) -> Iterator[Idle]:
-    """Yield the options of merging that have no effect in a table."""
+    """Yield the options of merging and clustering that have no effect in a table."""
     options = CoreOptions(schema.options)
     engine = options.merge_engine
     if not schema.primary_keys:
@@ -67,6 +69,21 @@ def idle_options(schema: TableSchema) -> Iterator[Idle]:
                     "Leave the option out.",
                 )
     yield from _of_other_engines(options)
+    yield from _of_clustering(schema, options)
+
+
+def _of_clustering(schema: TableSchema, options: CoreOptions) -> Iterator[Idle]:
+    if not options.is_set(_CLUSTERING_COLUMNS) or options.flag("pk-clustering-override"):
+        return
+    if is_clustered(schema, options) or sorts_writes(schema, options):
+        return
+    keyed = bool(schema.primary_keys)
+    yield Idle(
+        _CLUSTERING_COLUMNS,
+        f"The option '{_CLUSTERING_COLUMNS}' = '{options.get(_CLUSTERING_COLUMNS)}' has no effect: "
+        + ("the table is sorted by its primary key." if keyed else "the rows of a table with buckets stay in order."),
+        "Leave the option out." if keyed else "Set 'clustering.incremental' = 'true', too, or leave the option out.",
+    )
 
 
 def _without_key(options: CoreOptions) -> Iterator[Idle]:

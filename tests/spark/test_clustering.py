@@ -86,9 +86,15 @@ def test_buckets_keep_their_rows_in_order(spark: SparkSession) -> None:
     assert rows(spark, UNSORTED) == [(0,)]
 
 
-@pytest.mark.parametrize("tasks", [None, 3])
-def test_statements_sort_what_they_write(spark: SparkSession, tasks: int | None) -> None:
-    options = {"incremental": "true", "columns": "a", "incremental.optimize-write": "true"}
+@pytest.mark.parametrize(
+    ("tasks", "options"),
+    [
+        (None, {"columns": "a"}),
+        (None, {"incremental": "true", "columns": "a", "incremental.optimize-write": "true"}),
+        (3, {"incremental": "true", "columns": "a", "incremental.optimize-write": "true"}),
+    ],
+)
+def test_statements_sort_what_they_write(spark: SparkSession, tasks: int | None, options: dict[str, str]) -> None:
     given = ", ".join(f"'clustering.{k}' = '{v}'" for k, v in options.items())
     spark.sql(f"CREATE TABLE t (a INT, b INT, s STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ({given})")
     if tasks is not None:

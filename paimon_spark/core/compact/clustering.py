@@ -18,7 +18,7 @@ from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.levels import max_level, sorted_runs
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.table import Table
-from paimon_spark.spec.clustering import Clustering, clustering_of, is_clustered, order_of
+from paimon_spark.spec.clustering import Clustering, clustering_of, is_clustered, order_of, sorts_writes
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.options import CoreOptions
@@ -34,9 +34,8 @@ def clusters(table: Table) -> bool:
 
 
 def clusters_writes(table: Table) -> bool:
-    """Return whether a statement sorts the rows that it writes into a clustered table."""
-    sorts = table.options.flag("clustering.incremental.optimize-write") and clusters(table)
-    return sorts and table.bucket_mode is BucketMode.BUCKET_UNAWARE
+    """Return whether a statement sorts the rows that it writes."""
+    return sorts_writes(table.schema, table.options)
 
 
 def table_clustering(table: Table) -> Clustering:

@@ -272,6 +272,18 @@ def test_writes_are_sorted_on_request() -> None:
         write_arrow(table, lacking)
 
 
+def test_writes_are_sorted_without_clustering_by_compaction() -> None:
+    table = clustered("v", clustering__incremental="false")
+    put(table, seed=1)
+    put(table, seed=2, rows=50)
+    assert levels(table) == [0, 0]
+    assert sorted(map(len, keys_by_file(table))) == [50, 200]
+    for keys in keys_by_file(table):
+        texts = ["" if k % 7 == 0 else f"v{k}" for k in keys]
+        assert texts == sorted(texts)
+    assert plan_compaction(table).is_empty
+
+
 def test_tables_of_others_without_columns() -> None:
     table = clustered()
     bare = {k: v for k, v in table.schema.options.items() if k != "clustering.columns"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from paimon_spark.errors import NotFoundError, OptionError
-from paimon_spark.spec.clustering import Order, check_clustering, clustering_of, is_clustered
+from paimon_spark.spec.clustering import Order, check_clustering, clustering_of, is_clustered, sorts_writes
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import TableSchema
@@ -71,8 +71,33 @@ def test_tables_that_cannot_be_clustered(options: dict[str, str], message: str) 
     table = schema({**ON, **options})
     with pytest.raises(OptionError, match=message):
         check_clustering(table, CoreOptions(table.options))
-    off = schema(options)
+    off = schema({**options, "bucket": "2"})
     check_clustering(off, CoreOptions(off.options))
+
+
+@pytest.mark.parametrize(
+    ("options", "keys", "sorts"),
+    [
+        ({}, (), True),
+        (ON, (), False),
+        ({**ON, "clustering.incremental.optimize-write": "true"}, (), True),
+        ({"data-evolution.enabled": "true"}, (), True),
+        ({"bucket": "2"}, (), False),
+        ({}, ("a",), False),
+    ],
+)
+def test_writes_are_sorted_by_the_columns(options: dict[str, str], keys: tuple[str, ...], sorts: bool) -> None:
+    table = schema({**options, "clustering.columns": "b,a"}, keys=keys)
+    assert sorts_writes(table, CoreOptions(table.options)) is sorts
+    without = schema(options, keys=keys)
+    assert not sorts_writes(without, CoreOptions(without.options))
+
+
+@pytest.mark.parametrize("bad", ["a,a", "f", "g", "z"])
+def test_columns_that_do_not_sort_writes(bad: str) -> None:
+    table = schema({"clustering.columns": bad})
+    with pytest.raises((OptionError, NotFoundError), match=f"'{bad[0]}'"):
+        check_clustering(table, CoreOptions(table.options))
 
 
 def test_keys_and_unknown_columns() -> None:

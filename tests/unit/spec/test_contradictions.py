@@ -118,6 +118,8 @@ CASES: Mapping[str, Case] = {
     "removing by groups without groups": Case(("partial-update.remove-record-on-sequence-group", "a")),
     "partial updates, removing as aggregation does": Case(("aggregation.remove-record-on-delete", "true"), PARTIAL),
     "removing without keys": Case(("aggregation.remove-record-on-delete", "true"), key=()),
+    "clustering of keyed files": Case(("clustering.columns", "a")),
+    "clustering of the rows of buckets": Case(("clustering.columns", "a"), {"bucket": "2", "bucket-key": "k"}, key=()),
     "files without rows": Case(("target-file-row-num", "0")),
 }
 
