@@ -79,6 +79,21 @@ def open_chain(table: Table, moment: int | None = None) -> ChainTable:
     return ChainTable(reader, _state(snapshot, moment), deltas)
 
 
+def chain_deltas(table: Table) -> Table:
+    """Return the delta branch of a chain table, for reads of files of both branches.
+
+    Raises:
+        NotFoundError: the branch does not exist.
+        UsageError: the branch has other columns than the table, or is not that of a chain table.
+    """
+    names = chain_branches(table.options)
+    if names is None:
+        raise ValueError(table.name)
+    delta = other_branch(table, names.delta)
+    _check_enabled(table, delta)
+    return _reader(delta, names)
+
+
 def _check_enabled(table: Table, branch: Table) -> None:
     """Reject a branch whose compactions drop deletions, or whose overwrites break chains."""
     if not is_chain_table(branch.options):

@@ -173,6 +173,28 @@ class ChainOrder:
                 last = bisect_right(steps, place, key=_place)
                 yield Chain(partition, None if anchor is None else anchor[1], tuple(p for _, p in steps[first:last]))
 
+    def newest(self, snapshots: Iterable[bytes], deltas: Iterable[bytes], *, merged: bool) -> Iterator[Chain]:
+        """Yield the newest partition of the snapshot branch of each chain, and the deltas after it.
+
+        Args:
+            snapshots: the partitions of the snapshot branch.
+            deltas: the partitions of the delta branch.
+            merged: whether they are sources of the newest of these partitions; else each one is on its own.
+        """
+        full, changes = self.grouped(snapshots), self.grouped(deltas)
+        for group in sorted(full.keys() | changes.keys()):
+            place, anchor = full[group][-1] if group in full else (None, None)
+            steps = changes.get(group, [])
+            later = tuple(p for _, p in steps[0 if place is None else bisect_right(steps, place, key=_place) :])
+            if merged:
+                newest = later[-1] if later else anchor
+                if newest is not None:
+                    yield Chain(newest, anchor, later)
+                continue
+            if anchor is not None:
+                yield Chain(anchor, anchor, ())
+            yield from (Chain(p, None, (p,)) for p in later)
+
     def stranded(self, dropped: Collection[bytes], kept: Iterable[bytes], deltas: Iterable[bytes]) -> bytes | None:
         """Return a snapshot partition that cannot be dropped, because later deltas would have no snapshot before them.
 

@@ -37,6 +37,7 @@ _READ = """
     source.split.open-file-cost  source.split.target-size
 """
 _STREAM = """
+    chain-table.streaming.merge-snapshot
     consumer-id  consumer.ignore-progress  read.changelog  read.stream.maxBytesPerTrigger
     read.stream.maxFilesPerTrigger  read.stream.maxRowsPerTrigger  read.stream.maxTriggerDelayMs
     read.stream.minRowsPerTrigger  streaming-read-append-overwrite

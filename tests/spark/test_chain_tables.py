@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -103,8 +105,33 @@ def test_statements_on_the_table_change_its_own_branch(filled: SparkSession) -> 
     assert rows(filled, "SELECT k FROM t WHERE dt = '20250804'") == [(6,)]
     filled.sql("DELETE FROM t WHERE dt = '20250804'")
     assert rows(filled, "SELECT count(*) FROM t WHERE dt = '20250804'") == [(3,)]
-    with pytest.raises(PySparkException, match="branch_delta"):
-        filled.readStream.table("t").writeStream.format("memory").queryName("q").start().processAllAvailable()
+
+
+def test_a_stream_has_the_newest_rows_and_later_deltas(filled: SparkSession, tmp_path: Path) -> None:
+    filled.sql("CREATE TABLE copy (k INT, v INT, a STRING, dt STRING)")
+
+    def run(options: dict[str, str], target: str) -> list[tuple[object, ...]]:
+        stream = filled.readStream.options(**options).table("t").writeStream.trigger(availableNow=True)
+        query = stream.option("checkpointLocation", str(tmp_path / target)).toTable(target)
+        query.awaitTermination(120)
+        return rows(filled, f"SELECT * FROM {target} ORDER BY dt, k")
+
+    newest = [(1, 1, "a", "20250801"), (2, 1, "b", "20250801"), (3, 1, "c", "20250801")]
+    deltas = [(2, 2, "b2", "20250802"), (4, 1, "d", "20250802"), (1, 3, "a3", "20250804")]
+    assert run({}, "copy") == newest + deltas
+    filled.sql("CALL sys.compact_chain_table(table => 't', partition => 'dt=\"20250804\"')")
+    filled.sql("INSERT INTO `t$branch_delta` VALUES (5, 1, 'e', '20250805')")
+    assert run({}, "copy") == [*newest, *deltas, (5, 1, "e", "20250805")]
+    filled.sql("CREATE TABLE merged (k INT, v INT, a STRING, dt STRING)")
+    merged = run({"chain-table.streaming.merge-snapshot": "true"}, "merged")
+    assert merged == [
+        (1, 3, "a3", "20250805"),
+        (2, 2, "b2", "20250805"),
+        (4, 1, "d", "20250805"),
+        (5, 1, "e", "20250805"),
+    ]
+    with pytest.raises(PySparkException, match="begins with the newest rows of both branches"):
+        filled.readStream.option("scan.mode", "latest").table("t")
 
 
 def test_large_snapshots_are_read_natively(chain: SparkSession) -> None:

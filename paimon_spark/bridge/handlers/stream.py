@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request, scan_predicate
@@ -15,10 +14,10 @@ from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, resume_batch
+from paimon_spark.engine.streaming.chain_source import open_source
 from paimon_spark.engine.streaming.offset import parse_offset
 from paimon_spark.engine.streaming.sink import StreamBatch, begin_batch
 from paimon_spark.engine.streaming.source import StreamSource
-from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.engine.streaming.stop import finish_stop, take_stop
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.jvm_frames import session_for
@@ -68,27 +67,31 @@ def stream_relation(request: Request) -> Json:
             hint=f"Stream the table itself, or one of its system tables {', '.join('$' + s for s in _STREAMED)}.",
         )
     token = newest_token(request.envelope, args["table"], args["options"])
-    source = _source(request, token)
-    if system is None and source.table.options.flag("read.changelog"):
+    table = _streamed(request, token)
+    if system is None and table.options.flag("read.changelog"):
         system = _CHANGES
-    replace(source, keep_kinds=system is not None).check()
+    open_source(table, keep_kinds=system is not None).check()
     if system is None:
-        return described(request.envelope, source.table, TableToken.of(token))
+        return described(request.envelope, table, TableToken.of(token))
     name = f"{token['name']}${system}"
-    found = describe_system(source.table, Identifier.of((token["database"], name)), None)
+    found = describe_system(table, Identifier.of((token["database"], name)), None)
     return {**found, "token": {**token, "scan_of": system}}
 
 
-def _source(request: Request, token: Json) -> StreamSource:
+def _streamed(request: Request, token: Json) -> Table:
     plain = {k: v for k, v in token.items() if k != "snapshot"}
-    table = load_token(request.envelope, TableToken.of(plain), request.args["options"], Scope.STREAM)
-    return StreamSource(table, keep_kinds=SYSTEM_SCANS.get(token.get("scan_of", ""), _PLAIN).keep_kinds)
+    return load_token(request.envelope, TableToken.of(plain), request.args["options"], Scope.STREAM)
+
+
+def _source(request: Request, token: Json) -> StreamSource:
+    kinds = SYSTEM_SCANS.get(token.get("scan_of", ""), _PLAIN).keep_kinds
+    return open_source(_streamed(request, token), keep_kinds=kinds)
 
 
 def stream_initial(request: Request) -> Json:
     """Return the starting position of a stream without a checkpoint."""
     source = _source(request, request.args["table"])
-    return {"offset": first_offset(source.table, request.envelope.zone).to_json()}
+    return {"offset": source.first_offset(request.envelope.zone).to_json()}
 
 
 def stream_newest(request: Request) -> Json:

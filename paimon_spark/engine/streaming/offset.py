@@ -32,13 +32,15 @@ class StreamOffset:
 
     With `scan_snapshot` these are splits of the state at the snapshot, otherwise of its changes. `time_millis` is the
     commit time of the newest snapshot that was read: if the snapshot of that id has another time, the table was rolled
-    back.
+    back. In a chain table, snapshots are those of the delta branch; `full_snapshot_id` is the snapshot of the snapshot
+    branch that belongs to the state, and `snapshot_id` is 0 if the delta branch has no state.
     """
 
     snapshot_id: Id
     index: Long = NOTHING
     scan_snapshot: bool = False
     time_millis: Long | None = None
+    full_snapshot_id: Id | None = None
 
     def to_json(self) -> str:
         """Return the offset as the text in the checkpoint."""
@@ -47,6 +49,7 @@ class StreamOffset:
             "index": self.index,
             "scanSnapshot": self.scan_snapshot,
             "timeMillis": self.time_millis,
+            "fullSnapshotId": self.full_snapshot_id,
         }
         return json.dumps({k: v for k, v in raw.items() if v is not None}, separators=(",", ":"))
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from functools import cached_property
 
 from paimon_spark.core.clustered_files import has_unsorted_keys
@@ -29,6 +30,7 @@ from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
+from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
@@ -41,7 +43,7 @@ from paimon_spark.spec.types import DataType, type_to_json
 
 MOST_EMPTY = 5
 """A stream without new rows advances once it is this many snapshots behind, because they might expire."""
-_SMALLEST = {
+SMALLEST = {
     "source.split.target-size": "1 b",
     "source.split.open-file-cost": "1 b",
     "postpone.target-row-num-per-bucket": str((1 << 63) - 1),
@@ -88,6 +90,15 @@ class _States:
 _states = _States()
 
 
+def planned_once(key: tuple[object, ...], plan: Callable[[], Iterable[Split]]) -> Sequence[Split]:
+    """Return the splits of a state, in the order of partition and bucket; `plan` returns them if none are cached."""
+    known = _states.get(key)
+    if known is None:
+        known = tuple(sorted(plan(), key=lambda s: (s.partition, s.bucket)))
+        _states.put(key, known)
+    return known
+
+
 @dataclass(frozen=True)
 class StreamSource:
     """A table as a stream.
@@ -115,8 +126,8 @@ class StreamSource:
         if reads_other_branch(table):
             raise UnsupportedError(
                 f"Table {table.name} cannot be read as a stream together with another branch.",
-                hint="Read one branch, such as `t$branch_delta` of a chain table, or leave 'scan.fallback-branch' and "
-                "'scan.primary-branch' out.",
+                hint="Read one branch: `t$branch_<name>`, or leave 'scan.fallback-branch' and 'scan.primary-branch' "
+                "out.",
             )
         if self._reads_postponed and options.scan_bucket is not None:
             raise UnsupportedError(
@@ -284,6 +295,10 @@ class StreamSource:
             self._state_table, tuple(state), tuple(self._by_bucket(changes) if self._ordered else changes)
         )
 
+    def first_offset(self, local_zone: tzinfo | None = None) -> StreamOffset:
+        """Return the position before the first rows of the stream, as `start.first_offset` does."""
+        return first_offset(self.table, local_zone)
+
     def _state_with(self, start: StreamOffset, splits: list[Split], predicate: Predicate) -> list[Split]:
         """Return the splits of a state that may have matching rows. Positions count all of its splits."""
         if not splits:
@@ -334,10 +349,9 @@ class StreamSource:
         """Yield the splits after a position, up to the changes of a snapshot."""
         position = start
         if start.scan_snapshot:
-            snapshot = self._snapshot_or_changelog(start.snapshot_id, newest)
-            share = _STATE if self._ordered else _CHANGES
-            yield from _numbered(self._state_splits(snapshot), start, snapshot, share)
-            position = _following(snapshot)
+            splits, end = self._state(start, newest)
+            yield from _numbered(splits, start, end, _STATE if self._ordered else _CHANGES)
+            position = end
         share = _CHANGES
         waited: bool | None = None
         for snapshot_id in range(position.snapshot_id, newest + 1):
@@ -352,9 +366,10 @@ class StreamSource:
                 share = (
                     share if before in (None, waited) else 2 * snapshot.id
                 )  # a key has rows with a bucket and without
-            yield from _numbered(splits, position, snapshot, share)
+            end = following(snapshot)
+            yield from _numbered(splits, position, end, share)
             share += int(alone)
-            position = _following(snapshot)
+            position = end
 
     def _snapshot_or_changelog(self, snapshot_id: int, newest: int) -> Snapshot:
         """Return a snapshot, or the changelog that outlives it."""
@@ -393,8 +408,13 @@ class StreamSource:
         """
         before = self._snapshot_or_changelog(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
         wanted = ChangeFilter(buckets=self._buckets)
-        splits, _ = plan_changes(self.table.with_options(_SMALLEST), StateRange(before, snapshot), wanted)
+        splits, _ = plan_changes(self.table.with_options(SMALLEST), StateRange(before, snapshot), wanted)
         return sorted(splits, key=lambda s: (s.partition, s.bucket))
+
+    def _state(self, start: StreamOffset, newest: int) -> tuple[Sequence[Split], StreamOffset]:
+        """Return the smallest splits of the state that a stream begins with, and the position after it."""
+        snapshot = self._snapshot_or_changelog(start.snapshot_id, newest)
+        return self._state_splits(snapshot), following(snapshot)
 
     def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
         """Return the smallest splits of a state, in the order of partition and bucket."""
@@ -404,21 +424,21 @@ class StreamSource:
                 "'true' rows that are not compacted yet cannot be merged into them.",
                 hint="Begin with the newest changes: set 'scan.mode' = 'latest'.",
             )
-        table, created = self._state_table.with_options(_SMALLEST), self._created_from
+        table, created = self._state_table.with_options(SMALLEST), self._created_from
         how = (self._levels, self._buckets, created, self.keep_kinds)
         key = (table.path, snapshot.delta_manifest_list, table.schema.id, *how)
-        known = _states.get(key)
-        if known is None:
+
+        def plan() -> list[Split]:
             scanned: Scan = scan_buckets(table, snapshot, statistics=False, levels=self._levels, buckets=self._buckets)
-            if created is not None:
-                created = wall_clock_millis(created)
-                scanned = YoungFiles(scanned, created)
+            millis = None if created is None else wall_clock_millis(created)
+            if millis is not None:
+                scanned = YoungFiles(scanned, millis)
             found = plan_splits(table, scanned, always_merge=self.keep_kinds)
             if self._reads_postponed:
-                found = with_postponed(table, snapshot, TRUE, found, created_from=created)
-            known = tuple(sorted(found, key=lambda s: (s.partition, s.bucket)))
-            _states.put(key, known)
-        return known
+                found = with_postponed(table, snapshot, TRUE, found, created_from=millis)
+            return found
+
+        return planned_once(key, plan)
 
     @cached_property
     def _state_table(self) -> Table:
@@ -458,7 +478,7 @@ class StreamSource:
     # ---- checks of changes to the table
 
     def _after(self, snapshot_id: int) -> StreamOffset:
-        return _following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
+        return following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
 
     def _check_start(self, start: StreamOffset) -> None:
         """Check that the newest snapshot that was read still belongs to the table, unless it has expired."""
@@ -516,9 +536,9 @@ class _Step:
     share: int
 
 
-def _numbered(splits: Sequence[Split], position: StreamOffset, snapshot: Snapshot, share: int) -> Iterator[_Step]:
-    """Yield the splits of a snapshot after a position in it."""
-    first, end = position.index + 1, _following(snapshot)
+def _numbered(splits: Sequence[Split], position: StreamOffset, end: StreamOffset, share: int) -> Iterator[_Step]:
+    """Yield the splits of a snapshot after a position in it, the last one with the position `end`."""
+    first = position.index + 1
     for index in range(first, len(splits)):
         after = end if index == len(splits) - 1 else replace(position, index=index)
         yield _Step(splits[index], after, position.scan_snapshot, share)
@@ -526,7 +546,8 @@ def _numbered(splits: Sequence[Split], position: StreamOffset, snapshot: Snapsho
         yield _Step(None, end, position.scan_snapshot, share)
 
 
-def _following(snapshot: Snapshot) -> StreamOffset:
+def following(snapshot: Snapshot) -> StreamOffset:
+    """Return the position after the changes of a snapshot."""
     return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
 
 

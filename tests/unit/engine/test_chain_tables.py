@@ -23,7 +23,6 @@ from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_res
 from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
-from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.errors import AccessDeniedError, ConflictError, NotFoundError, UnsupportedError, UsageError
 from paimon_spark.spec.column_changes import AddColumn, RenameColumn
 from paimon_spark.spec.evolution import RemoveOption, SetOption, apply_changes
@@ -232,9 +231,7 @@ def test_time_travel_reads_the_columns_of_that_time(table: Table) -> None:
     assert read(then) == before
 
 
-def test_streams_and_kinds(table: Table) -> None:
-    with pytest.raises(UnsupportedError, match="branch_delta"):
-        StreamSource(table).check()
+def test_kinds_are_merged(table: Table) -> None:
     kinds = plan_reads(table, how=ReadOptions(keep_kinds=True))
     assert sum(s.raw for p in kinds for s in p.splits) == 0
 
