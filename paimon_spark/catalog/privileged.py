@@ -77,7 +77,8 @@ class PrivilegedCatalog:
         self, name: str, *, ignore_if_exists: bool = False, properties: Mapping[str, str] | None = None
     ) -> None:
         """Create a database with CREATE_DATABASE."""
-        self.require(CATALOG, Privilege.CREATE_DATABASE)
+        if self.require(CATALOG, Privilege.CREATE_DATABASE) and not self.inner.database_exists(name):
+            self._end_privileges(name)
         self.inner.create_database(name, ignore_if_exists=ignore_if_exists, properties=properties)
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
@@ -101,7 +102,8 @@ class PrivilegedCatalog:
             not (exists and identifier == own) and not any(o.contains(identifier) for o in left)
             for identifier in entries.column("identifier").to_pylist()
         ]
-        self.privileges.delete(entries.filter(pa.array(gone, pa.bool_())))
+        if any(gone):
+            self.privileges.delete(entries.filter(pa.array(gone, pa.bool_())))
 
     # ---- tables
 
@@ -123,7 +125,8 @@ class PrivilegedCatalog:
 
     def create_table(self, identifier: Identifier, schema: TableSchema, *, ignore_if_exists: bool = False) -> Table:
         """Create a table with CREATE_TABLE."""
-        self.require(Securable(identifier.database), Privilege.CREATE_TABLE)
+        if self.require(Securable(identifier.database), Privilege.CREATE_TABLE):
+            self._end_stale(identifier)
         return self._accessible(self.inner.create_table(identifier, schema, ignore_if_exists=ignore_if_exists))
 
     def alter_table(self, identifier: Identifier, changes: SchemaChanges) -> Table:
@@ -165,7 +168,15 @@ class PrivilegedCatalog:
         privileged = self.require(Securable.of(source), Privilege.ALTER_TABLE)
         if privileged and source.database != target.database:
             self.require(Securable(target.database), Privilege.CREATE_TABLE)
+        if privileged:
+            self._end_stale(target)
         return privileged
+
+    def _end_stale(self, identifier: Identifier) -> None:
+        """Remove the privileges on a table or view that does not exist: an interrupted DROP or RENAME left them."""
+        stale = self.privileges.entries(Securable.of(identifier))
+        if stale.num_rows and not self.inner.table_exists(identifier) and self.inner.find_view(identifier) is None:
+            self.privileges.delete(stale)
 
     # ---- views, whose privileges are those of tables
 
@@ -187,8 +198,8 @@ class PrivilegedCatalog:
         """Create a view with CREATE_TABLE, or replace one with ALTER_TABLE."""
         if replace and self.inner.find_view(identifier) is not None:
             self.require(Securable.of(identifier), Privilege.ALTER_TABLE)
-        else:
-            self.require(Securable(identifier.database), Privilege.CREATE_TABLE)
+        elif self.require(Securable(identifier.database), Privilege.CREATE_TABLE):
+            self._end_stale(identifier)
         self.inner.create_view(identifier, view, ignore_if_exists=ignore_if_exists, replace=replace)
 
     def alter_view(self, identifier: Identifier, view: View) -> None:

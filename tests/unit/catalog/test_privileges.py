@@ -289,6 +289,26 @@ def test_privileges_end_with_the_table(lake: Guarded) -> None:
         lake.handle().table("db.t").count()
 
 
+def test_privileges_left_by_an_interrupted_statement(lake: Guarded) -> None:
+    owner = lake.catalog()
+    without_privileges = owner.inner
+    for privilege, *on in (("SELECT", "db", "t"), ("SELECT", "db", "v"), ("SELECT", "db2"), ("INSERT", "db2", "t")):
+        lake.grant(privilege, *on)
+    without_privileges.drop_table(Identifier("db", "t"))  # as if a process had ended before it removed the privileges
+    without_privileges.drop_view(Identifier("db", "v"))
+    without_privileges.drop_database("db2", cascade=True)
+    entries = owner.privileges.entries
+    assert entries(CATALOG, user="u").num_rows == 4
+    owner.rename_table(Identifier("db", "other"), Identifier("db", "t"))
+    owner.create_view(Identifier("db", "v"), View("SELECT 1", [], {}, {}, None))
+    assert entries(Securable("db"), user="u").num_rows == 0
+    owner.create_database("db2")
+    assert entries(CATALOG, user="u").num_rows == 0
+    lake.grant("SELECT", "db", "t")
+    owner.create_table(Identifier("db", "t"), owner.load_table(Identifier("db", "t")).schema, ignore_if_exists=True)
+    assert entries(CATALOG, user="u").num_rows == 1
+
+
 def test_privileges_end_with_tables_of_a_database_that_stays(lake: Guarded) -> None:
     lake.call("create_branch('t', 'b')")
     for on in (("db",), ("db", "t"), ("db", "t$branch_b"), ("db2", "t")):
