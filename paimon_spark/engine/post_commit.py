@@ -17,7 +17,6 @@ from paimon_spark.engine.expiry.expire_changelogs import execute_expire_changelo
 from paimon_spark.engine.expiry.partition_expiry import expire_partitions_after_commit
 from paimon_spark.engine.refs.automatic_tags import create_automatic_tags
 from paimon_spark.engine.refs.tags import execute_delete_tags, expired_tags, plan_delete_tags
-from paimon_spark.errors import PaimonError
 
 _T = TypeVar("_T")
 _NONE: tuple[str, ...] = ()
@@ -69,6 +68,8 @@ def _expire_snapshots(table: Table, now: int) -> ExpireResult:
 
 
 def _expire_changelogs(table: Table, now: int) -> ExpireResult:
+    if not table.options.changelog_lifecycle_decoupled:
+        return ExpireResult()
     return execute_expire_changelogs(table, plan_expire_changelogs(table, ExpireConfig(exact=False), now))
 
 
@@ -92,6 +93,6 @@ def _expire_consumers(table: Table, now: int) -> tuple[str, ...]:
 def _guarded(run: Callable[[], _T], nothing: _T, what: str, warnings: list[str]) -> _T:
     try:
         return run()
-    except (PaimonError, OSError) as e:
+    except Exception as e:  # noqa: BLE001 - whatever it is, the commit must not look like a failed one
         warnings.append(f"The commit stands, but {what} of the table failed: {e}")
         return nothing

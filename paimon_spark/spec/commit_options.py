@@ -138,8 +138,8 @@ class CommitOptions(OptionValues):
 
     @property
     def consumer_changelog_only(self) -> bool:
-        """Return whether consumers protect changelogs but not snapshots."""
-        return self.flag("consumer.changelog-only")
+        """Return whether consumers protect changelogs, which outlive their snapshots, but not snapshots."""
+        return self.flag("consumer.changelog-only") and self.changelog_lifecycle_decoupled
 
     @property
     def consumer_expiration_time_ms(self) -> int | None:

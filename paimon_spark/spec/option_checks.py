@@ -5,13 +5,14 @@ Tables that were created elsewhere may have such options and can still be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.option_catalogue import Option, bad_value, check_key, check_value
 from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions
 from paimon_spark.spec.stats import StatsMode
+from paimon_spark.spec.time_zones import time_zone
 from paimon_spark.spec.units import parse_memory
 
 STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
@@ -51,17 +52,17 @@ def _check_special(name: str, key: str, value: str) -> None:
             f"The option 'bucket' cannot be {value!r}.",
             hint="It must be a positive number, -1 (dynamic buckets, or none for an append table) or -2 (postpone).",
         )
+    if name.endswith(".per.level"):
+        _check_levels(key, value)
     if name.endswith("stats-mode"):
         _check_stats_mode(key, value)
     elif name == "metadata.stats-mode.per.level":
         for mode in CoreOptions({key: value}).pairs(name).values():
             _check_stats_mode(key, mode)
-    elif name == "commit.strict-mode.last-safe-snapshot" and number(name) < -1:
-        raise bad_value(key, value, "the id of a snapshot, or -1")
-    elif name in _AT_LEAST_ONE and number(name) < 1:
-        raise bad_value(key, value, "at least 1")
-    elif name in _ZSTD_LEVELS and not 1 <= number(name) <= _HIGHEST_ZSTD:
-        raise bad_value(key, value, f"from 1 to {_HIGHEST_ZSTD}")
+    elif (limit := _LIMITS.get(name)) is not None and not limit[0](number(name)):
+        raise bad_value(key, value, limit[1])
+    elif name in _TIME_ZONES:
+        _check_zone(key, value)
     elif name in _AT_LEAST_ONE_BYTE and parse_memory(value) == 0:
         raise bad_value(key, value, "at least 1 byte")
     elif name == "spill-compression":
@@ -70,6 +71,21 @@ def _check_special(name: str, key: str, value: str) -> None:
         check_value(key, value, Option(key, _SETTINGS_OF_FORMATS[key], "format"))
     elif name.endswith("default-name") and not value.strip():
         raise OptionError(f"The option '{key}' cannot be blank.", hint="Leave it out for the default name.")
+
+
+def _check_levels(key: str, value: str) -> None:
+    """Reject ``<level>:<value>`` pairs whose level is no number."""
+    for level in CoreOptions({key: value}).pairs(key):
+        if not (level.isascii() and level.isdigit()):
+            raise bad_value(key, value, "pairs of a level and a value, such as 0:avro,3:parquet")
+
+
+def _check_zone(key: str, value: str) -> None:
+    try:
+        time_zone(value)
+    except ValueError:
+        wanted = "a region such as Europe/Paris, or an offset such as +02:00"
+        raise bad_value(key, value, wanted) from None
 
 
 def _check_stats_mode(key: str, value: str) -> None:
@@ -81,10 +97,14 @@ def _check_stats_mode(key: str, value: str) -> None:
         ) from None
 
 
-_AT_LEAST_ONE_BYTE = ("target-file-size", "postpone.target-size-per-bucket", "local-merge-buffer-size")
+_AT_LEAST_ONE_BYTE = (
+    "local-merge-buffer-size",
+    "manifest.full-compaction-threshold-size",
+    "postpone.target-size-per-bucket",
+    "target-file-size",
+)
 _BUCKETS = range(POSTPONE_BUCKET, (1 << 31) - 1)
-_ZSTD_LEVELS = ("file.compression.zstd-level", "spill-compression.zstd-level")
-_HIGHEST_ZSTD = 22
+_TIME_ZONES = ("sink.process-time-zone", "sink.watermark-time-zone")
 _SETTINGS_OF_FORMATS = {
     "parquet.block.size": "MemorySize",
     "parquet.page.size": "MemorySize",
@@ -97,7 +117,6 @@ _AT_LEAST_ONE = (
     "changelog.num-retained.min",
     "snapshot.expire.limit",
     "num-sorted-run.compaction-trigger",
-    "num-levels",
     "dynamic-bucket.target-row-num",
     "postpone.batch-write-fixed-bucket.max-parallelism",
     "postpone.default-bucket-num",
@@ -105,6 +124,18 @@ _AT_LEAST_ONE = (
     "target-file-row-num",
     "read.batch-size",
 )
+
+
+_LIMITS: Mapping[str, tuple[Callable[[int], bool], str]] = {
+    **dict.fromkeys(_AT_LEAST_ONE, (lambda n: n >= 1, "at least 1")),
+    **dict.fromkeys(
+        ("file.compression.zstd-level", "spill-compression.zstd-level"), (lambda n: 1 <= n <= 22, "from 1 to 22")
+    ),
+    "num-levels": (lambda n: n >= 2, "at least 2: level 0, and one for sorted files"),
+    "dynamic-bucket.max-buckets": (lambda n: n == -1 or n >= 1, "a positive number, or -1 for any number of buckets"),
+    "commit.strict-mode.last-safe-snapshot": (lambda n: n >= -1, "the id of a snapshot, or -1"),
+}
+"""The numbers that an option may have."""
 
 
 def check_together(options: CoreOptions) -> None:

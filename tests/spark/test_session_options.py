@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from paimon_spark.spark.session_timezone import SESSION_ZONE, SHORT_IDS, session_zone
+from paimon_spark.spark.session_timezone import SESSION_ZONE, session_zone
+from paimon_spark.spec.time_zones import SHORT_IDS
 
 pytestmark = pytest.mark.spark
 

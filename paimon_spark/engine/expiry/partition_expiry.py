@@ -109,7 +109,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
             hint="Set 'partition.expiration-time', for example to '7 d', or give expiration_time.",
         )
     strategy = strategy_of(options)
-    limit = datetime.fromtimestamp(clock_millis / 1000) - timedelta(milliseconds=age)
+    limit = time_before(clock_millis, age)
     most = options.number("partition.expiration-max-num") if at_most is None else at_most
     if chain_branches(options) is not None:
         return _chain_plan(table, limit, most)
@@ -117,7 +117,7 @@ def plan_partition_expiry(table: Table, clock_millis: int, *, at_most: int | Non
     expired: list[_Partition] = []
     for found in sorted(_partitions(live_in_partitions(ManifestStore(table), table.snapshots.latest(), None))):
         if strategy is Strategy.UPDATE_TIME:
-            old = found.newest_file < wall_clock_millis(clock_millis - age)
+            old = found.newest_file < wall_clock_millis(max(clock_millis - age, 0))
         else:
             at = partition_time(partition_texts(table, found.partition), options)
             unparsed += at is None
@@ -208,6 +208,14 @@ def expire_partitions_after_commit(table: Table, clock_millis: int) -> tuple[str
     plan = plan_partition_expiry(table, clock_millis)
     execute_partition_expiry(plan)
     return tuple(plan.texts)
+
+
+def time_before(clock_millis: int, age_ms: int) -> datetime:
+    """Return the local time that was `age_ms` before a time; the earliest one if it is before year 1."""
+    try:
+        return datetime.fromtimestamp(clock_millis / 1000) - timedelta(milliseconds=age_ms)
+    except OverflowError:
+        return datetime.min
 
 
 def strategy_of(options: CoreOptions) -> Strategy:

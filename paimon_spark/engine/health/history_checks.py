@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 
@@ -12,7 +12,13 @@ from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore
 from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.table import Table
-from paimon_spark.engine.expiry.partition_expiry import Strategy, partition_texts, plan_partition_expiry, strategy_of
+from paimon_spark.engine.expiry.partition_expiry import (
+    Strategy,
+    partition_texts,
+    plan_partition_expiry,
+    strategy_of,
+    time_before,
+)
 from paimon_spark.engine.health.examined import HOUR_MILLIS, Examined
 from paimon_spark.engine.health.findings import Code, Finding, Severity, call, counted
 from paimon_spark.engine.health.references import ReferencedFiles
@@ -270,7 +276,7 @@ def _expired_partitions(e: Examined) -> Iterator[Finding]:
         plan = plan_partition_expiry(e.table, e.now, at_most=_MAX_INT)
         count, files, size = len(plan.partitions), plan.files, sum(a.bytes for a in plan.actions)
     else:
-        limit = datetime.fromtimestamp(e.now / 1000) - timedelta(milliseconds=options.duration_ms(_EXPIRATION))
+        limit = time_before(e.now, options.duration_ms(_EXPIRATION))
         old = [at for p, at in layout.by_partition() if _is_before(e.table, p, limit)]
         count = len(old)
         files, size = (sum(int(column[at].sum()) for at in old) for column in (layout.files, layout.size))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import datetime, timedelta, tzinfo
 
 from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.metadata.refs import RefStore
@@ -19,9 +18,11 @@ from paimon_spark.engine.refs.tags import (
     plan_create_tag,
     plan_delete_tags,
 )
+from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.tag_periods import previous_period, tag_name, tag_period, tag_time
+from paimon_spark.spec.time_zones import time_zone
 
 _BATCH_PREFIX = "batch-write-"
 _EXCESS = "there are more automatic tags than `tag.num-retained-max`"
@@ -94,7 +95,7 @@ def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[T
     following = None if last is None else last[0] + period
     for snapshot in _snapshots_from(table, done + 1):
         millis = snapshot.watermark if watermark else snapshot.time_millis
-        if millis is None:
+        if millis is None or not LEAST_MILLIS <= millis <= MOST_MILLIS:  # Flink: the least number is no watermark
             continue
         time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
         if following is not None and time - delay < following + period:
@@ -148,15 +149,18 @@ def _oldest(table: Table, due: Iterable[TagPlan], *, of_batches: bool) -> set[st
     own = table.options.get("tag.batch.customized-name")
     stored = {n: t.snapshot.id for n, t in RefStore.of(table).tags().items()}
     new = {p.name: p.tag.snapshot.id for p in due if p.tag is not None}
-    ids = {n: i for n, i in (stored | new).items() if _is_automatic(n, table.options) or (of_batches and n == own)}
+    ids = {n: i for n, i in (stored | new).items() if _is_automatic(n, table.options, own, of_batches=of_batches)}
     return set(sorted(ids, key=lambda n: (ids[n], n))[: max(0, len(ids) - most)])
 
 
-def _is_automatic(name: str, options: CoreOptions) -> bool:
-    return name.startswith(_BATCH_PREFIX) or tag_time(name, options) is not None
+def _is_automatic(name: str, options: CoreOptions, own: str | None, *, of_batches: bool) -> bool:
+    """Return whether a name is that of an automatic tag: of a batch write, or of a period."""
+    if of_batches and (name == own or name.startswith(_BATCH_PREFIX)):
+        return True
+    return tag_time(name, options) is not None
 
 
 def _zone(options: CoreOptions, *, watermark: bool) -> tzinfo | None:
     """Return the zone in which periods begin; None for the zone of the machine."""
     name = options.word("sink.watermark-time-zone") if watermark else options.get("sink.process-time-zone")
-    return None if name is None else UTC if name == "UTC" else ZoneInfo(name)
+    return None if name is None else time_zone(name)

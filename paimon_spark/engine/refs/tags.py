@@ -19,13 +19,15 @@ from paimon_spark.core.metadata.refs import RefKey, RefKind, RefStore, check_tag
 from paimon_spark.core.metadata_io import delete_best_effort, read_if_there, translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.engine.success_files import write_success_file
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
+from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind, NotFoundError, PaimonError, did_you_mean
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.refs import Tag
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.tag_periods import tag_time
 from paimon_spark.spec.time_texts import clock_text
 
+_PERIODIC = ("process-time", "watermark")
 _LONGEST = timedelta(days=timedelta.max.days)
 """The longest time that a tag can be kept."""
 
@@ -97,7 +99,8 @@ def plan_create_tag(
 
     Raises:
         ArgumentError: the name or the retention is invalid.
-        AlreadyExistsError: the tag exists.
+        AlreadyExistsError: the tag exists, or it would be the second one of a snapshot that is named like an automatic
+            tag.
         NotFoundError: there is no such snapshot, or no tag to replace.
         CorruptTableError: the snapshot's manifests cannot be read, so the tag would protect nothing.
     """
@@ -112,6 +115,7 @@ def plan_create_tag(
         raise refs.tag_exists(name)
     snapshot = _snapshot(table, refs, snapshot_id)
     ManifestStore(table).data_manifests(snapshot)
+    _check_period(table, name, snapshot)
     tag = _new_tag(table, snapshot, time_retained_ms, clock_millis)
     verb = "points" if present is None else "points from now on"
     reason = f"tag '{name}' {verb} to snapshot {snapshot.id}"
@@ -330,6 +334,21 @@ def _snapshot(table: Table, refs: RefStore, snapshot_id: int | None) -> Snapshot
         return found
     tagged = [t.snapshot for t in refs.tags().values() if t.snapshot.id == snapshot_id]
     return tagged[0] if tagged else table.snapshots.get(snapshot_id)
+
+
+def _check_period(table: Table, name: str, snapshot: Snapshot) -> None:
+    """Reject a second tag of a snapshot that is named like a tag of a period: Paimon's automatic tags stop at it."""
+    options = table.options
+    if options.word("tag.automatic-creation") not in _PERIODIC or tag_time(name, options) is None:
+        return
+    for other, tag in RefStore.of(table).tags().items():
+        if tag.snapshot.id == snapshot.id and other != name and tag_time(other, options) is not None:
+            raise AlreadyExistsError(
+                f"Snapshot {snapshot.id} of table {table.name} has the automatic tag '{other}' already, and "
+                f"'{name}' is named like one, too.",
+                hint="Choose a name that is no time.",
+                kind=ErrorKind.TAG_EXISTS,
+            )
 
 
 def _free_name(table: Table, name: str) -> str:

@@ -14,7 +14,8 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.automatic_tags import create_automatic_tags
-from paimon_spark.errors import OptionError
+from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
+from paimon_spark.errors import AlreadyExistsError, OptionError
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.testing.tables import new_table
 
@@ -90,6 +91,38 @@ def test_watermarks_count_instead_of_commit_times() -> None:
     assert commit(table, "2024-05-03 08:00") == ()
     assert commit(table, "2024-05-03 08:01", millis("2024-01-10 05:00")) == ("2024-01-09",)
     assert commit(table, "2024-05-09 08:02") == ()
+
+
+def test_snapshots_without_a_watermark_get_no_tag() -> None:
+    table = tagging("watermark")
+    assert commit(table, "2024-05-03 08:00", watermark=-(1 << 63)) == ()  # of a Flink job without watermarks
+    assert commit(table, "2024-05-03 09:00", watermark=millis("2024-05-03 09:00")) == ("2024-05-02",)
+    assert tags(table) == {"2024-05-02": 2}
+
+
+@pytest.mark.parametrize("zone", ["GMT+8", "+08:00", "UTC+8", "Asia/Shanghai"])
+def test_days_begin_in_the_zone_of_the_option(zone: str) -> None:
+    table = tagging().with_options({"sink.process-time-zone": zone})
+    assert commit(table, "2024-05-03 17:00") == ("2024-05-03",)
+
+
+def test_a_snapshot_has_one_automatic_tag() -> None:
+    table = tagging()
+    assert commit(table, "2024-05-03 08:00") == ("2024-05-02",)
+    with pytest.raises(AlreadyExistsError, match="has the automatic tag '2024-05-02' already"):
+        plan_create_tag(table, "2020-01-01", snapshot_id=1, clock_millis=0)
+    execute_tag(table, plan_create_tag(table, "by hand", snapshot_id=1, clock_millis=0))
+    manual = table.with_options({"tag.automatic-creation": "none"})
+    execute_tag(table, plan_create_tag(manual, "2020-01-01", snapshot_id=1, clock_millis=0))
+
+
+def test_tags_of_batch_writes_are_not_of_periods() -> None:
+    table = tagging(num_retained_max="1")
+    for name in ("batch-write-2024-05-01", "batch-write-2024-05-02"):
+        commit(table.with_options({"tag.automatic-creation": "none"}), "2024-05-02 08:00")
+        execute_tag(table, plan_create_tag(table, name, clock_millis=0))
+    assert commit(table, "2024-05-03 08:00")[-1] == "2024-05-02"
+    assert {"batch-write-2024-05-01", "batch-write-2024-05-02", "2024-05-02"} <= set(tags(table))
 
 
 def test_the_oldest_tags_go() -> None:

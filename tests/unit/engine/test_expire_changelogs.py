@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 4_102_444_800_000
@@ -113,6 +116,16 @@ def test_changelogs_expire_after_commits() -> None:
     assert done.warnings == ()
     assert done.changelogs.count == 3
     assert RefStore.of(table).changelog_ids() == [4, 5]
+
+
+def test_changelogs_stay_while_the_options_do_not_limit_them() -> None:
+    table = table_of(6)
+    before = RefStore.of(table).changelog_ids()
+    assert before
+    kept = {k: v for k, v in table.options.values.items() if not k.startswith("changelog.")}
+    coupled = replace(table, options=CoreOptions({**kept, "write-only": "false"}))
+    assert maintain_after_commit(coupled, lambda: FAR).changelogs.count == 0
+    assert set(before) <= set(RefStore.of(table).changelog_ids())
 
 
 def test_contradicting_limits_are_refused() -> None:

@@ -110,6 +110,13 @@ def test_times_of_values(
     assert partition_time(values, given) == expected
 
 
+@pytest.mark.parametrize("strategy", ["values-time", "update-time"])
+def test_a_time_before_all_times_expires_nothing(strategy: str) -> None:
+    for age in ("10000000 d", "9000000000000000000 ms"):
+        table = partitioned("2024-01-01", expiration_strategy=strategy, expiration_time=age)
+        assert not plan_partition_expiry(table, MILLIS).partitions
+
+
 def test_dates_are_values_too() -> None:
     table = new_table({"k": "INT", "dt": "DATE"}, partition=["dt"], options={"partition.expiration-time": "7 d"})
     dates = pa.array([NOW.date() - timedelta(days=8), NOW.date()])

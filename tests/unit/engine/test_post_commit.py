@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.post_commit import Maintenance, maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.refs import consumer_json
 from tests.unit.core.history import MINUTE, History, lost
 
@@ -38,6 +43,28 @@ def test_tags_and_consumers_whose_time_is_over_go_first() -> None:
     done = maintain_after_commit(h.table, lambda: 10**14)
     assert (done.tags, done.consumers, done.snapshots.count, done.warnings) == (("short",), ("idle",), 2, ())
     assert RefStore.of(h.table).consumers() == {}
+
+
+@pytest.mark.parametrize(("decoupled", "kept"), [({}, [2, 3, 4, 5, 6]), ({"changelog.num-retained.max": "9"}, [6])])
+def test_consumers_protect_snapshots_that_no_changelog_outlives(decoupled: dict[str, str], kept: list[int]) -> None:
+    limits = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "2"}
+    h = History({**limits, "consumer.changelog-only": "true", **decoupled})
+    for _ in range(6):
+        h.add()
+    h.table.file_io.write(h.table.paths.consumer("c"), consumer_json(2).encode())
+    maintain_after_commit(h.table, lambda: 600 * MINUTE)
+    assert h.table.snapshots.ids() == kept
+
+
+def test_an_option_that_is_no_zone_is_a_warning() -> None:
+    h = History(OPTIONS)
+    for _ in range(6):
+        h.add()
+    stored = {"tag.automatic-creation": "process-time", "sink.process-time-zone": "Mars/Olympus"}  # by another program
+    table = replace(h.table, options=CoreOptions({**h.table.options.values, **stored}))
+    done = maintain_after_commit(table, lambda: 600 * MINUTE)
+    assert "creating tags of the table failed: there is no time zone 'Mars/Olympus'" in done.warnings[0]
+    assert done.snapshots.count == 5
 
 
 def test_what_goes_wrong_is_a_warning() -> None:

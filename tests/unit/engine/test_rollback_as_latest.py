@@ -112,6 +112,15 @@ def test_a_tag_protects_the_restored_files() -> None:
     assert content(table) == [(1, 1)]
 
 
+@pytest.mark.parametrize("given", [None, "short"])
+def test_the_tag_that_protects_never_expires(given: str | None) -> None:
+    table = keyed((1, 1), (1, 2)).with_options({"tag.default-time-retained": "1 h"})
+    execute_tag(table, plan_create_tag(table, "short", snapshot_id=1, clock_millis=FAR))
+    restore(table, **({"snapshot_id": 1} if given is None else {"tag": given}))
+    (pin,) = (t for n, t in RefStore.of(table).tags().items() if n.startswith("rollback-to-as-latest-1-"))
+    assert (pin.snapshot.id, pin.time_retained) == (1, None)
+
+
 def test_a_given_tag_is_enough() -> None:
     table = keyed((1, 1), (1, 2))
     execute_tag(table, plan_create_tag(table, "a", snapshot_id=1, clock_millis=0))
