@@ -23,6 +23,11 @@ _SUCCESS_DIRECTORY = "tag-success-file"
 DEFAULT_PARTITION = "__DEFAULT_PARTITION__"
 POSTPONE_BUCKET = -2
 BUCKET_PREFIX = "bucket-"
+JAVA_BLANKS = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680"
+    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+)
+"""Whitespace as in Java, without no-break spaces."""
 _SPECIAL = set("\"#%'*/:=?\\{}[]^\x7f") | {chr(c) for c in range(0x20)}
 _ESCAPES = str.maketrans({c: f"%{ord(c):02X}" for c in _SPECIAL})
 _LOCAL = re.compile("^(?:file:)?/+")
@@ -36,7 +41,7 @@ def escape(text: str) -> str:
 def partition_text(value: Any, t: DataType, *, legacy: bool = True, default_name: str = DEFAULT_PARTITION) -> str:
     """Return the text of a partition value, not escaped; null and blank texts are the default partition."""
     text = "" if value is None else value_text(value, t, legacy=legacy)
-    return text if text.strip() else default_name
+    return text if text.strip(JAVA_BLANKS) else default_name
 
 
 def partition_path(

@@ -18,6 +18,7 @@ from paimon_spark.spec.literals import date_text, java_float, parse_value, times
 from paimon_spark.spec.manifest import EMPTY_ROW, DataFileMeta, IndexFileMeta
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.paths import (
+    DEFAULT_PARTITION,
     TablePaths,
     escape,
     partition_path,
@@ -133,6 +134,14 @@ def test_floats_of_single_width_read_back(value: float) -> None:
     text = java_float(value, single=True)
     assert to_single(float(text.replace("Infinity", "inf"))) == value
     assert len(text) <= len(repr(value)) + len("-0.0E-")
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\u2003", "\u3000"])
+@pytest.mark.parametrize("kept", ["\u00a0", "\u2007", "\u202f", "\u0085"])
+def test_blank_values_are_those_of_java(blank: str, kept: str) -> None:
+    text = parse_atomic("STRING")
+    assert partition_text(blank, text) == DEFAULT_PARTITION
+    assert partition_text(blank + kept, text) == blank + kept
 
 
 def test_partition_path() -> None:

@@ -18,12 +18,8 @@ from paimon_spark.core.merge.aggregates.inputs import Inputs, in_fold_order
 from paimon_spark.core.merge.aggregates.value_codes import valid_mask, value_codes
 from paimon_spark.core.merge.key_groups import nullable_positions
 from paimon_spark.format.arrays import I64, Mask
+from paimon_spark.spec.paths import JAVA_BLANKS
 
-_BLANKS = (
-    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680"
-    "\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
-)
-"""Whitespace as in Java, without no-break spaces."""
 _SPACE = 0x20
 _ASCII = 0x80
 _TEXTS = pa.list_(pa.string())
@@ -84,7 +80,7 @@ def is_blank(values: pa.Array) -> Mask:
     blank |= lengths == 0
     maybe = np.flatnonzero(~blank & ((first <= _SPACE) | (first >= _ASCII)))
     if len(maybe):
-        trimmed = pc.utf8_ltrim(values.take(pa.array(maybe)), characters=_BLANKS)
+        trimmed = pc.utf8_ltrim(values.take(pa.array(maybe)), characters=JAVA_BLANKS)
         blank[maybe] = np.asarray(pc.equal(pc.binary_length(trimmed), 0))
     return blank
 
