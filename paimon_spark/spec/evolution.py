@@ -30,6 +30,7 @@ from paimon_spark.spec.ineffective_options import check_idle
 from paimon_spark.spec.merge_rules import check_time_members
 from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.option_checks import check_together, validate_options
+from paimon_spark.spec.option_texts import stored_key, stored_options, stored_value
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.replace_columns import ReplaceColumns, replacing_changes
 from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
@@ -108,6 +109,7 @@ def new_schema(
     """
     stored = {k: str(v) for k, v in (options or {}).items()}
     validate_options(stored, for_create=True)
+    stored = stored_options(stored)
     primary = _keys(stored.pop(PRIMARY_KEY, None), primary_keys, "primary key")
     partitions = _keys(stored.pop(PARTITION, None), partition_keys, "partition columns")
     columns, highest = _number(with_declared_types(fields, stored))
@@ -170,7 +172,7 @@ def with_default_options(schema: TableSchema, defaults: Mapping[str, str]) -> Ta
     if missing:
         options = missing | dict(schema.options)
         validate_options(options, for_create=True)
-        out = replace(schema, options=options)
+        out = replace(schema, options=stored_options(options))
         check_schema(out)
         check_creatable(out)
     check_idle(out, schema.options)
@@ -221,7 +223,7 @@ def _set_option(old: TableSchema, now: TableSchema, change: SetOption, *, has_sn
         raise _unchangeable(key, "it is fixed when a table is created")
     if has_snapshots:
         _check_set(old, key, value)
-    return replace(now, options={**now.options, key: value})
+    return replace(now, options={**now.options, stored_key(key): stored_value(key, value)})
 
 
 def _same_keys(schema: TableSchema, key: str, value: str) -> bool:
@@ -230,7 +232,7 @@ def _same_keys(schema: TableSchema, key: str, value: str) -> bool:
 
 
 def _remove_option(old: TableSchema, now: TableSchema, change: RemoveOption, *, has_snapshots: bool) -> TableSchema:
-    key = change.key
+    key = change.key if change.key in now.options else stored_key(change.key)
     if key in (PRIMARY_KEY, PARTITION, *_FIXED):
         raise _unchangeable(key, "it is fixed when a table is created")
     if key not in now.options:

@@ -18,6 +18,7 @@ from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, SEQUENCE_NUMBER, VALUE_K
 from paimon_spark.spec.merge_rules import check_merge_options
 from paimon_spark.spec.option_catalogue import field_of
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
+from paimon_spark.spec.peer_rules import check_openable
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.tag_periods import tag_period
 from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
@@ -367,6 +368,7 @@ _RULES: tuple[Callable[[TableSchema, CoreOptions], None], ...] = (
     _blobs,
     check_chain_table,
     check_clustering,
+    check_openable,
 )
 
 

@@ -120,6 +120,11 @@ CASES: Mapping[str, Case] = {
     "removing without keys": Case(("aggregation.remove-record-on-delete", "true"), key=()),
     "clustering of keyed files": Case(("clustering.columns", "a")),
     "clustering of the rows of buckets": Case(("clustering.columns", "a"), {"bucket": "2", "bucket-key": "k"}, key=()),
+    "overwrites in streams without keys": Case(("streaming-read-overwrite", "true"), key=()),
+    "overwrites in streams twice": Case(("streaming-read-overwrite", "true"), {"changelog-producer": "lookup"}),
+    "sequence numbers without keys": Case(("table-read.sequence-number.enabled", "true"), key=()),
+    "sorted manifests without partitions": Case(("manifest-sort.enabled", "true"), partition=()),
+    "two starts": Case(("scan.snapshot-id", "1"), {"scan.tag-name": "a"}),
     "files without rows": Case(("target-file-row-num", "0")),
 }
 
