@@ -76,10 +76,11 @@ class RemoveOrphanFiles:
 
     Files that a snapshot, tag or long-lived changelog of the table or of any of its branches references are kept, and
     so are those that an undo of a rollback or of `delete_branch` needs, as long as its run is in the trash. The
-    references are checked again right before the deletion. If any of this metadata cannot be read, nothing is deleted.
-    Only manifests, index files, statistics, bucket directories and stray files beside snapshots are examined. Files in
-    other directories, schemas, consumers and the targets of links are never deleted. Files of running jobs are
-    protected only by their age: `older_than` must be earlier than the start of the oldest running job.
+    references are checked again right before the deletion. If any of this metadata cannot be read, or the newest
+    snapshot is missing although the hint `LATEST` names it, nothing is deleted. Only manifests, index
+    files, statistics, bucket directories and stray files beside snapshots are examined. Files in other directories,
+    schemas, consumers and the targets of links are never deleted. Files of running jobs are protected only by their
+    age: `older_than` must be earlier than the start of the oldest running job.
 
     The files go to the trash, from where `undo` restores them. On an object store that takes about five requests a
     file; `trash => false` takes one.

@@ -213,6 +213,16 @@ class SnapshotStore:
         """Return the id in the hint, which may be stale; None if there is no valid hint."""
         return _number(self._hint_text(self.paths.latest_hint))
 
+    def lost_id(self) -> int | None:
+        """Return the id in the hint if neither that snapshot nor a newer one exists, or None.
+
+        A commit writes the hint after its snapshot, and a rollback before it deletes one: the snapshot was lost.
+        """
+        hint = self.latest_hint()
+        if hint is None or self.exists(hint) or max(self.listed_ids(), default=0) > hint:
+            return None
+        return hint if self.latest_hint() == hint and not self.exists(hint) else None
+
     @translate_io_errors()
     def begin_rollback(self, snapshot_id: int, run: str | None = None) -> None:
         """Make a snapshot the latest at once, hiding all above it; takes effect once the snapshot exists.

@@ -17,6 +17,7 @@ from paimon_spark.core.maintenance.empty_directories import remove_empty_directo
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.maintenance.trash_refs import kept_refs
+from paimon_spark.core.metadata.lost_snapshots import check_not_lost
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import yielded_in_parallel
@@ -146,8 +147,9 @@ class SafeDeleter:
         The kind of the files is unknown, so each name is looked up among both data and metadata files.
 
         Raises:
-            CorruptTableError: a protecting reference cannot be read, or references keep changing.
+            CorruptTableError: a protecting reference cannot be read or is lost, or references keep changing.
         """
+        check_not_lost(self._table)
         if not actions:
             return []
         names = {a.name for a in actions}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from paimon_spark.core.metadata.lost_snapshots import lost_snapshots
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -65,7 +66,9 @@ def diagnose(
     visible = (s for s in own if hidden_above is None or s.id <= hidden_above)
     latest = max(visible, key=lambda s: s.id, default=None)
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
-    findings = list(_unreadable(table, referenced, latest))
+    lost = lost_snapshots(table)
+    findings = [_error(table, found.error.message) for found in lost]
+    findings += _unreadable(table, referenced, latest)
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
     examined = Examined(
         table=table,
@@ -83,7 +86,7 @@ def diagnose(
     findings += check_options(examined)
     findings += check_trash(examined)
     if list_directories:
-        findings += _directories(examined, referenced, runner)
+        findings += _directories(examined, referenced, runner, with_orphans=not lost)
     return Diagnosis(tuple(in_order(findings)), examined)
 
 
@@ -94,6 +97,10 @@ def _is_latest(table: Table, ref: ProtectingRef, latest: Snapshot | None) -> boo
 def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     """Return the finding about a table that cannot be examined."""
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
+
+
+def _error(table: Table, found: str) -> Finding:
+    return Finding(table=table.name, severity=Severity.ERROR, code=Code.UNREADABLE, found=found)
 
 
 def _unreadable(table: Table, referenced: ReferencedFiles, latest: Snapshot | None) -> Iterator[Finding]:
@@ -124,7 +131,9 @@ def _manifest_paths(table: Table, latest: Snapshot | None) -> list[str]:
     return [table.paths.manifest(m.file_name) for m in metas]
 
 
-def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -> Iterator[Finding]:
+def _directories(
+    e: Examined, referenced: ReferencedFiles, runner: TaskRunner, *, with_orphans: bool
+) -> Iterator[Finding]:
     try:
         listed = list_files(e.table, runner)
     except CorruptTableError as error:
@@ -146,7 +155,7 @@ def _directories(e: Examined, referenced: ReferencedFiles, runner: TaskRunner) -
             f"{faults[0].path} is missing or damaged ({faults[0].found}){more}",
             call("verify", table=e.sql_name),
         )
-    if referenced.unreadable:
+    if referenced.unreadable or not with_orphans:
         return
     orphans = find_orphans(e.table, referenced, listed, runner, e.now - DAY_MILLIS)
     if orphans.files:

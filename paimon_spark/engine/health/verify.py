@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from paimon_spark.core.maintenance.file_verification import Defect, Fault, FileCheck, VectorCheck
 from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.lost_snapshots import lost_snapshots
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, readable_refs, ref_path
 from paimon_spark.core.metadata.row_ranges import is_blob_file
@@ -79,6 +80,8 @@ def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedD
     referenced = references_of(table, read)
     for error in errors:
         yield VerifiedDefect(Defect.UNREADABLE, _path_in(error.message), error.message)
+    for lost in lost_snapshots(table):
+        yield VerifiedDefect(Defect.MISSING, lost.path, lost.error.message)
     yield from _definitions(table, [*referenced.refs, *(u.ref for u in referenced.unreadable)])
     for broken in referenced.unreadable:
         missing = broken.error.kind is ErrorKind.FILE_MISSING

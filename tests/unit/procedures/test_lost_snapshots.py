@@ -1,0 +1,109 @@
+"""A newest snapshot that is gone: it is reported, and no cleaning removes the files that only it had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.errors import CorruptTableError, ErrorKind
+from tests.unit.procedures.calling import Lake
+
+EXPIRY = {"write_only": "true", "snapshot__num_retained__min": "1", "snapshot__num_retained__max": "2"}
+
+
+@pytest.fixture
+def lake() -> Lake:
+    """Five snapshots, of which the last has its files alone."""
+    lake = Lake({"k": "INT"}, primary_key=["k"], bucket="1", **EXPIRY)
+    for i in range(5):
+        lake.insert((i,))
+    return lake
+
+
+def lose(lake: Lake, branch: str = "main") -> str:
+    table = replace(lake.table, branch=branch)
+    latest = table.snapshots.latest_id()
+    assert latest is not None
+    path = table.paths.snapshot(latest)
+    table.file_io.delete(path)
+    clear_cache()
+    return path
+
+
+def test_a_lost_snapshot_is_reported(lake: Lake) -> None:
+    path = lose(lake)
+    (defect,) = lake.call("verify('t')")
+    assert (defect["defect"], defect["path"]) == ("MISSING", path)
+    assert "the newest snapshot is 4" in defect["found"]
+    errors = [f for f in lake.call("doctor('t')") if f["severity"] == "error"]
+    assert [(f["finding"], f["found"]) for f in errors] == [("UNREADABLE", defect["found"])]
+    assert "ORPHAN_FILES" not in {f["finding"] for f in lake.call("doctor('t')")}
+
+
+@pytest.mark.parametrize("dry", ["false", "true"])
+def test_no_cleaning_after_a_loss(lake: Lake, dry: str) -> None:
+    path = lose(lake)
+    before = lake.state()
+    for older_than in ("''", "'2001-01-01'"):
+        with pytest.raises(CorruptTableError) as caught:
+            lake.call(f"remove_orphan_files('t', {older_than}, {dry})")
+        assert caught.value.kind is ErrorKind.FILE_MISSING
+        assert path in caught.value.message
+    rows = lake.call("maintain('t')")
+    assert {r["status"] for r in rows} == {"failed", "left"}
+    assert all(path in r["reason"] for r in rows if r["status"] == "failed")
+    assert lake.state() == before
+
+
+def test_a_rollback_accepts_the_loss(lake: Lake) -> None:
+    lose(lake)
+    lake.call("rollback_to(table => 't', snapshot_id => 4)")
+    assert lake.call("verify('t')") == []
+    assert lake.one("remove_orphan_files('t')")["deletedFileCount"] > 0
+
+
+def test_the_only_snapshot_is_lost(lake: Lake) -> None:
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    lose(lake)
+    with pytest.raises(CorruptTableError, match="there is no snapshot"):
+        lake.call("remove_orphan_files('t')")
+    assert [r["defect"] for r in lake.call("verify('t')")] == ["MISSING"]
+
+
+def test_a_branch_that_lost_its_newest_snapshot(lake: Lake) -> None:
+    lake.call("create_tag('t', 'old')")
+    lake.call("create_branch('t', 'dev', 'old')")
+    replace(lake.table, branch="dev").snapshots.write_latest_hint(5)
+    assert lake.call("verify('t')") == []
+    path = lose(lake, "dev")
+    assert [r["path"] for r in lake.call("verify('t')")] == [path]
+    with pytest.raises(CorruptTableError, match="branch-dev"):
+        lake.call("remove_orphan_files('t')")
+
+
+@pytest.mark.parametrize("hint", [3, None, 0])
+def test_a_hint_that_lags_is_no_loss(lake: Lake, hint: int | None) -> None:
+    if hint is None:
+        lake.table.file_io.delete(lake.table.paths.latest_hint)
+    else:
+        lake.table.snapshots.write_latest_hint(hint)
+    assert lake.call("verify('t')") == []
+    assert lake.one("remove_orphan_files('t')")["status"] == "nothing to do"
+
+
+def test_a_hint_of_an_expired_snapshot_is_no_loss(lake: Lake) -> None:
+    lake.call("expire_snapshots(table => 't', retain_max => 1, retain_min => 1)")
+    lake.table.snapshots.write_latest_hint(2)
+    assert lake.call("verify('t')") == []
+
+
+def test_an_interrupted_rollback_is_no_loss(lake: Lake) -> None:
+    lake.table.snapshots.begin_rollback(3)
+    lake.table.file_io.delete(lake.table.paths.snapshot(5))
+    assert lake.call("verify('t')") == []
+    assert lake.one("remove_orphan_files('t')")["status"] == "done"
+    lake.insert((9,))
+    assert lake.table.snapshots.latest_id() == 4
+    assert lake.call("verify('t')") == []
