@@ -12,15 +12,18 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
+from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
 from paimon_spark.core.table import Table
 from paimon_spark.engine.expiry.orphans import OrphanPlan, execute_orphans, plan_orphans
 from paimon_spark.engine.expiry.purge import PurgePlan, execute_purge, plan_purge
+from paimon_spark.engine.health.findings import counted
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.engine.trash import TrashRequest, open_run
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.identifier import Identifier
 
+_LEFT_OUT = "is left out: it has snapshots or manifests, but no schema"
 _MODES = ("DISTRIBUTED", "LOCAL")
 
 
@@ -30,6 +33,14 @@ class _Cleaning:
     latest_id: int | None
     dry_run: bool
     trash: TrashRequest
+    left_out: tuple[Action, ...] = ()
+
+    def status(self, state: str) -> str:
+        """Return the status, with the directories that are left out."""
+        if not self.left_out:
+            return state
+        count = counted(len(self.left_out), "directory", "directories")
+        return f"{state}: {count} without a schema left out, such as {self.left_out[0].path}"
 
 
 @procedure(
@@ -82,6 +93,8 @@ class RemoveOrphanFiles:
     schemas, consumers and the targets of links are never deleted. Files of running jobs are protected only by their
     age: `older_than` must be earlier than the start of the oldest running job.
 
+    Of `db.*`, directories with snapshots or manifests but without a schema are left out; the status says so.
+
     The files go to the trash, from where `undo` restores them. On an object store that takes about five requests a
     file; `trash => false` takes one.
     """
@@ -91,13 +104,14 @@ class RemoveOrphanFiles:
         parallelism = args.integer("parallelism")
         runner = _runner(ctx, args.choice("mode", _MODES, _MODES[0]), parallelism)
         millis = args.millis("older_than", ctx.zone)
-        tables = _tables(ctx, args.text("table"))
+        tables, left_out = _tables(ctx, args.text("table"))
         plan = plan_orphans(tables, runner, clock_millis=ctx.clock_millis(), older_than=millis, parallelism=parallelism)
         latest_id = tables[0].snapshots.latest_id() if len(tables) == 1 else None
         trash = trash_request(ctx, args, "remove_orphan_files", default=True)
         for table in tables:
             open_run(table, trash)
-        return Plan(tuple(plan.actions), _Cleaning(plan, latest_id, args.flag("dry_run"), trash))
+        work = _Cleaning(plan, latest_id, args.flag("dry_run"), trash, left_out)
+        return Plan((*left_out, *plan.actions), work)
 
     def execute(self, ctx: CallContext, plan: Plan[_Cleaning]) -> Report:
         """Delete the files, or only list them in a dry run."""
@@ -121,7 +135,7 @@ class RemoveOrphanFiles:
             run.finish(ctx.clock_millis())
         return Report(
             result_rows=[(done.files, done.bytes, None)],
-            status=DONE if done.files or plan.actions else NOTHING_TO_DO,
+            status=work.status(DONE if done.files or work.plan.actions else NOTHING_TO_DO),
             snapshot_before=work.latest_id,
             snapshot_after=work.latest_id,
             files_in=done.files,
@@ -183,7 +197,7 @@ def _dry_run(work: _Cleaning) -> Report:
     paths: list[str | None] = [a.path for a in files]
     return Report(
         result_rows=[(count, size, path) for path in paths or [None]],
-        status=DRY_RUN,
+        status=work.status(DRY_RUN),
         snapshot_before=work.latest_id,
         snapshot_after=work.latest_id,
     )
@@ -193,15 +207,18 @@ def _runner(ctx: CallContext, mode: str, parallelism: int | None) -> TaskRunner:
     return ctx.runner if mode == _MODES[0] else LocalRunner(parallelism or os.cpu_count() or 1)
 
 
-def _tables(ctx: CallContext, text: str) -> list[Table]:
+def _tables(ctx: CallContext, text: str) -> tuple[list[Table], tuple[Action, ...]]:
+    """Return the tables, and the directories of a database that are left out."""
     database = ctx.whole_database(text)
     if database is not None:
         names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
-        return [table for name in names if (table := ctx.load(name)).is_file_store]
+        broken = [Identifier(database, name) for name in ctx.catalog.list_without_schema(database)]
+        left_out = tuple(Action(WARN, ctx.catalog.table_path(name), 0, _LEFT_OUT) for name in broken)
+        return [table for name in names if (table := ctx.load(name)).is_file_store], left_out
     identifier = ctx.identifier(text)
     if identifier.branch is not None:
         raise ArgumentError(
             f"The argument 'table' names a branch: '{text}'. Branches share their files.",
             hint=f"All branches are cleaned together: name the table itself, '{identifier.base.full_name}'.",
         )
-    return [ctx.load(identifier)]
+    return [ctx.load(identifier)], ()

@@ -79,7 +79,7 @@ class Doctor:
     """Examine a table, or all tables of a database: one row per finding, the most urgent first.
 
     Manifests, references and directory listings are read, data files are not, and nothing is changed. Without a
-    finding there is no row. A table of `db.*` that cannot be read is a finding, too.
+    finding there is no row. A table of `db.*` that cannot be read, or has lost its schemas, is a finding, too.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Examination]:

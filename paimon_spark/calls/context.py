@@ -58,6 +58,9 @@ class TableSource(Protocol):
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted."""
 
+    def list_without_schema(self, database: str) -> list[str]:
+        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+
 
 def no_progress(done: int, total: int, what: str) -> None:
     """Ignore progress."""

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 from paimon_spark.calls.context import CallContext
 from paimon_spark.core.table import Table
-from paimon_spark.errors import PaimonError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError, UnsupportedError
 from paimon_spark.spec.identifier import Identifier
 
 
 def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | PaimonError]]:
     """Yield the name and the table that ``t``, ``db.t`` or ``db.*`` names.
 
-    Tables that do not consist of Paimon's files are left out of ``db.*``; one that cannot be loaded is its error.
+    Tables that do not consist of Paimon's files are left out of ``db.*``; one that cannot be loaded, or has lost its
+    schemas, is its error.
 
     Raises:
         PaimonError: a table that is named itself cannot be loaded, or does not consist of Paimon's files.
@@ -38,3 +39,16 @@ def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | Pai
             continue
         if table.is_file_store:
             yield identifier.full_name, table
+    for name in ctx.catalog.list_without_schema(database):
+        identifier = Identifier(database, name)
+        yield identifier.full_name, without_schema(ctx, identifier)
+
+
+def without_schema(ctx: CallContext, identifier: Identifier) -> CorruptTableError:
+    """Return the error about a directory that has snapshots or manifests, but no schema."""
+    path = ctx.catalog.table_path(identifier)
+    return CorruptTableError(
+        f"The directory {path} has snapshots or manifests, but no schema.",
+        hint="Restore its schemas from a backup. If it is the rest of a dropped table, delete it.",
+        kind=ErrorKind.FILE_MISSING,
+    )

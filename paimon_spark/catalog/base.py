@@ -68,6 +68,10 @@ class Catalog(Protocol):
         """
         ...
 
+    def list_without_schema(self, database: str) -> list[str]:
+        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+        ...
+
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table (on its branch, if the identifier has one) exists."""
         ...

@@ -43,6 +43,7 @@ _TABLE_DEFAULT = "table-default."
 _ALTER_ATTEMPTS = 10
 _LOOKED_INTO = 20
 _TOLD = 3
+_METADATA = ("snapshot", "manifest")
 """Maximum number of databases searched for suggestions, and of suggestions in a message."""
 
 
@@ -163,10 +164,20 @@ class FileSystemCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted; directories without a schema are not listed."""
+        return [name for name, is_table in self._directories(database) if is_table]
+
+    def list_without_schema(self, database: str) -> list[str]:
+        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+        path = self._existing_database(database)
+        others = [name for name, is_table in self._directories(database) if not is_table]
+        return [n for n in others if any(self.file_io.list(f"{path}/{n}/{d}") for d in _METADATA)]
+
+    def _directories(self, database: str) -> list[tuple[str, bool]]:
+        """Return the directories of a database, sorted by name, and whether each is a table: it has a schema."""
         path = self._existing_database(database)
         names = sorted(s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))
         found = in_parallel(lambda n: self._schemas(f"{path}/{n}").any(), names, threads_for(self.warehouse))
-        return [n for n, is_table in zip(names, found, strict=True) if is_table]
+        return list(zip(names, found, strict=True))
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table, on its branch, has a schema."""

@@ -111,6 +111,10 @@ class PrivilegedCatalog:
         """Return the names of the tables of a database, sorted."""
         return self.inner.list_tables(database)
 
+    def list_without_schema(self, database: str) -> list[str]:
+        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+        return self.inner.list_without_schema(database)
+
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table, on its branch, exists."""
         return self.inner.table_exists(identifier)

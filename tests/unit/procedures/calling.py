@@ -101,6 +101,9 @@ class Lake:
     def list_tables(self, database: str) -> list[str]:
         return ["t"] if database == "db" else []
 
+    def list_without_schema(self, database: str) -> list[str]:
+        return []
+
     def insert(self, *rows: tuple[Any, ...]) -> None:
         fields = self.table.schema.fields
         columns = {f.name: pa.array([r[i] for r in rows], to_arrow_type(f.type)) for i, f in enumerate(fields)}

@@ -1,14 +1,16 @@
-"""A newest snapshot that is gone: it is reported, and no cleaning removes the files that only it had."""
+"""Newest snapshots and schemas that are gone: they are reported, and no cleaning removes files that need them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.errors import CorruptTableError, ErrorKind
 from tests.unit.procedures.calling import Lake
+from tests.unit.procedures.warehouse import Warehouse
 
 EXPIRY = {"write_only": "true", "snapshot__num_retained__min": "1", "snapshot__num_retained__max": "2"}
 
@@ -107,3 +109,23 @@ def test_an_interrupted_rollback_is_no_loss(lake: Lake) -> None:
     lake.insert((9,))
     assert lake.table.snapshots.latest_id() == 4
     assert lake.call("verify('t')") == []
+
+
+def test_a_table_that_lost_its_schemas(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.create("db.t")
+    warehouse.insert("db.t", (1, "a"))
+    warehouse.create("db.sound")
+    directory = tmp_path / "db.db" / "t"
+    (directory / "schema" / "schema-0").unlink()
+    (tmp_path / "db.db" / "notes").mkdir()
+    (finding,) = warehouse.call("doctor('db.*')")
+    assert (finding["table"], finding["severity"], finding["finding"]) == ("db.t", "error", "UNREADABLE")
+    (defect,) = warehouse.call("verify('db.*')")
+    assert (defect["table"], defect["defect"], defect["path"]) == ("db.t", "UNREADABLE", str(directory))
+    (cleaned,) = warehouse.call("remove_orphan_files(table => 'db.*', older_than => '1969-01-01')")
+    assert cleaned["status"] == f"nothing to do: 1 directory without a schema left out, such as {directory}"
+    (planned,) = warehouse.call("EXPLAIN CALL sys.remove_orphan_files(table => 'db.*', older_than => '1969-01-01')")
+    assert (planned["action"], planned["path"]) == ("warn", str(directory))
+    (left,) = warehouse.call("maintain('db.*')")
+    assert (left["table"], left["status"]) == ("db.t", "left")
