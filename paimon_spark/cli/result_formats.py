@@ -11,6 +11,7 @@ from typing import Any
 
 from paimon_spark.calls.report import FAILED, NOTHING_TO_DO
 from paimon_spark.cli.render import record_lines, table_lines
+from paimon_spark.core.maintenance.deletion import WARN
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.time_texts import time_text
 
@@ -33,9 +34,12 @@ class Answer:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether there was nothing to do."""
-        known = self._states
-        return not self.rows if self.is_plan or not known else known == {NOTHING_TO_DO}
+        """Return whether there was nothing to do: the status may say why, and a plan may warn."""
+        if self.is_plan:
+            return all(row[0] == WARN for row in self.rows)
+        if _STATUS not in self.names:
+            return not self.rows
+        return all(state == NOTHING_TO_DO or state.startswith(f"{NOTHING_TO_DO}:") for state in self._states)
 
     @property
     def has_failed(self) -> bool:

@@ -339,6 +339,9 @@ def test_actions_in_this_process(warehouse: Warehouse, capsys: pytest.CaptureFix
     assert run("compact", "--partition", "p=a", idle) == 3
     assert run("compact", "--partition", "p=a") == 0
     assert run("compact", "--partition", "p=a", "--dry_run", idle) == 3
+    assert run("compact", "--partition", "p=nope", idle) == 3
+    assert run("compact", "--partition", "p=nope", "--dry_run", idle) == 3
+    assert run("compact", "--partition", "p=b", "--partition", "p=nope", "--dry_run", idle) == 0
     capsys.readouterr()
     assert run("compact", "--where", "nope = 1") == 1
     assert run("compact", "--table_conf", "nope=1") == 1
@@ -350,6 +353,12 @@ def test_actions_in_this_process(warehouse: Warehouse, capsys: pytest.CaptureFix
     ]
     assert run("rollback_to", "--version", "one", "--force_start_flink_job", "true") == 0
     assert warehouse.rows("db.t") == [(1, "a"), (1, "b")]
+
+
+def test_a_database_without_work_is_idle(warehouse: Warehouse) -> None:
+    command = ["compact_database", "--warehouse", warehouse.path, "--nothing_to_do_exits_3"]
+    assert main([*command, "--including_databases", "nope"]) == 3
+    assert [main(command), main(command)] == [0, 3]
 
 
 @pytest.mark.parametrize("action", [a for a in ACTIONS.values() if a.family], ids=lambda a: a.name)
