@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,9 +64,13 @@ def why(table: Table, file: str, runner: TaskRunner, now: int) -> list[Fact]:
     name = file.rstrip("/").rpartition("/")[2]
     refs, errors = readable_refs(table)
     own = [r for r in refs if ref_path(table, r).rpartition("/")[2] == name]
+    broken = list(_broken_facts(table, name, {ref_path(table, r) for r in own}, errors))
     if own:
-        return [_existence(name, table.file_io.status(ref_path(table, own[0]))), *_own_facts(table, own, refs, now)]
-    definition = _definition(table, name)
+        there = _existence(name, table.file_io.status(ref_path(table, own[0])))
+        return [*broken, there, *_own_facts(table, own, refs, now)]
+    if broken:
+        return broken
+    definition = next(_beside(table, name, _DEFINITIONS), None)
     if definition is not None:
         return [_existence(name, definition), Fact(fact="is", detail=_DEFINITIONS[name.partition("-")[0]])]
     changes = list(_changes(table, name, refs))
@@ -135,19 +139,29 @@ _DEFINITIONS = {
     "EARLIEST": "a hint to the earliest snapshot; expiries write it",
 }
 """What the files beside snapshots are, by the beginning of the name."""
+_REFERENCES = frozenset(RefKind)
+"""The beginnings of the names of references."""
 
 
-def _definition(table: Table, name: str) -> FileStatus | None:
-    """Return the schema, consumer or hint of that name, of the table's branch or else of another one."""
-    if name.partition("-")[0] not in _DEFINITIONS:
-        return None
+def _beside(table: Table, name: str, beginnings: Container[str]) -> Iterator[FileStatus]:
+    """Yield the metadata files of that name, that of the table's branch first."""
+    if name.partition("-")[0] not in beginnings:
+        return
     for branch in dict.fromkeys((table.branch, MAIN_BRANCH, *map(branch_name, branches(table)))):
-        paths = replace(table, branch=branch).paths
-        for directory in (paths.schema_dir, paths.consumer_dir, paths.snapshot_dir):
-            found = next((s for s in table.file_io.list(directory) if s.name == name and not s.is_dir), None)
-            if found is not None:
-                return found
-    return None
+        p = replace(table, branch=branch).paths
+        for directory in (p.schema_dir, p.consumer_dir, p.snapshot_dir, p.tag_dir, p.changelog_dir):
+            yield from (s for s in table.file_io.list(directory) if s.name == name and not s.is_dir)
+
+
+def _broken_facts(
+    table: Table, name: str, readable: Container[str], errors: Iterable[CorruptTableError]
+) -> Iterator[Fact]:
+    """Yield that snapshot, tag and changelog files exist although they cannot be read, and why they cannot."""
+    reasons = [e.message for e in errors]
+    for found in _beside(table, name, _REFERENCES):
+        if found.path not in readable:
+            yield _existence(name, found)
+            yield from (Fact(fact="unreadable", detail=reason) for reason in reasons if found.path in reason)
 
 
 def _trashed(table: Table, name: str) -> list[Fact]:

@@ -218,6 +218,22 @@ def test_why_with_an_unreadable_snapshot() -> None:
     assert [f[0] for f in facts(lake, "stray")] == ["exists", "unreadable"]
 
 
+@pytest.mark.parametrize("name", ["snapshot/snapshot-2", "tag/tag-old", "changelog/changelog-1"])
+def test_why_a_malformed_reference(name: str) -> None:
+    lake = Lake({"k": "INT"})
+    for i in range(2):
+        lake.insert((i,))
+    lake.call("create_tag('t', 'old', 1)")
+    lake.call("create_branch('t', 'dev', 'old')")
+    path = f"{lake.table.path}/{name}"
+    lake.table.file_io.write(path, b"{")
+    exists, unreadable, *others = lake.call(f"why('t', '{path}')")
+    assert (exists["fact"], exists["detail"]) == ("exists", f"{path} (1 bytes)")
+    assert unreadable["fact"] == "unreadable"
+    assert path in unreadable["detail"]
+    assert [f["fact"] for f in others] == (["exists", "is"] if "tag" in name else [])
+
+
 @pytest.mark.parametrize(
     "key",
     ["fs.azure.account.key.x", "fs.azure.sas.c.a", "header.Authorization", "s3.access-key", "token", "s3.secret-key"],
