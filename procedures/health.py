@@ -234,7 +234,7 @@ class Maintain:
 
     Only what is safe is done: compaction of the buckets with findings, compaction of manifests, expiry of snapshots and
     tags by the options of the table, removal of orphans older than a day, which go to the trash, and deletion of runs
-    of the trash whose retention has ended. Nothing is done in a table that has lost its newest snapshot. All other
+    of the trash whose retention has ended. Nothing is done in a table that has lost a snapshot or tag. All other
     findings are `left`, with their statement. The order is that of the gain, where a file fewer counts as 4 MiB fewer.
     A failure of one statement does not stop the others. `EXPLAIN CALL` and `dry_run` show every file that a run without
     a budget merges or deletes.

@@ -17,7 +17,7 @@ from paimon_spark.core.maintenance.empty_directories import remove_empty_directo
 from paimon_spark.core.maintenance.reachability import Reachability, ReadManifests
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.maintenance.trash_refs import kept_refs
-from paimon_spark.core.metadata.lost_snapshots import check_not_lost
+from paimon_spark.core.metadata.lost_references import check_not_lost
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import yielded_in_parallel

@@ -5,12 +5,12 @@ Manifests and directory listings are read, data files are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from paimon_spark.core.metadata.lost_snapshots import lost_snapshots
+from paimon_spark.core.metadata.lost_references import SnapshotGap, lost_references, snapshot_gaps
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -66,8 +66,9 @@ def diagnose(
     visible = (s for s in own if hidden_above is None or s.id <= hidden_above)
     latest = max(visible, key=lambda s: s.id, default=None)
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
-    lost = lost_snapshots(table)
+    lost = lost_references(table)
     findings = [_error(table, found.error.message) for found in lost]
+    findings += (_error(table, f"{gap.path} is missing: {gap.text}") for gap in _gaps(table, refs))
     findings += _unreadable(table, referenced, latest)
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
     examined = Examined(
@@ -97,6 +98,11 @@ def _is_latest(table: Table, ref: ProtectingRef, latest: Snapshot | None) -> boo
 def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     """Return the finding about a table that cannot be examined."""
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
+
+
+def _gaps(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[SnapshotGap]:
+    for branch in sorted({r.branch for r in refs}):
+        yield from snapshot_gaps(replace(table, branch=branch), refs)
 
 
 def _error(table: Table, found: str) -> Finding:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.core.maintenance.deletion import Action
-from paimon_spark.core.metadata.lost_snapshots import lost_snapshots
+from paimon_spark.core.metadata.lost_references import lost_references
 from paimon_spark.core.metadata.refs import RefKind
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import CompactionPlan, execute_compaction, plan_compaction
@@ -119,11 +119,11 @@ def plan_jobs(
 ) -> Iterator[Job]:
     """Yield the planned jobs for the findings about one table; nothing is changed.
 
-    Tags that expire go before the snapshots: otherwise these keep files for them. No job of a table that has lost its
-    newest snapshot can run.
+    Tags that expire go before the snapshots: otherwise these keep files for them. No job can run in a table that has
+    lost a snapshot or tag.
     """
     tags: Job | None = None
-    lost = next(iter(lost_snapshots(table)), None)
+    lost = next(iter(lost_references(table)), None)
     for measure in Measure:
         own = tuple(f for f in findings if MEASURES.get(f.code) is measure and f.remedy is not None)
         if not own or measure not in allowed:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from paimon_spark.core.maintenance.file_verification import Defect, Fault, FileCheck, VectorCheck
 from paimon_spark.core.manifest_cache import clear_cache
-from paimon_spark.core.metadata.lost_snapshots import lost_snapshots
+from paimon_spark.core.metadata.lost_references import lost_references, snapshot_gaps
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, RefStore, readable_refs, ref_path
 from paimon_spark.core.metadata.row_ranges import is_blob_file
@@ -80,8 +80,9 @@ def verify(table: Table, runner: TaskRunner, depth: Depth) -> Iterator[VerifiedD
     referenced = references_of(table, read)
     for error in errors:
         yield VerifiedDefect(Defect.UNREADABLE, _path_in(error.message), error.message)
-    for lost in lost_snapshots(table):
-        yield VerifiedDefect(Defect.MISSING, lost.path, lost.error.message)
+    for lost in lost_references(table):
+        missing = lost.error.kind is ErrorKind.FILE_MISSING
+        yield VerifiedDefect(Defect.MISSING if missing else Defect.UNREADABLE, lost.path, lost.error.message)
     yield from _definitions(table, [*referenced.refs, *(u.ref for u in referenced.unreadable)])
     for broken in referenced.unreadable:
         missing = broken.error.kind is ErrorKind.FILE_MISSING
@@ -120,19 +121,8 @@ def _definitions(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[Verifi
             RefStore.of(place).consumers()
         except CorruptTableError as e:
             yield VerifiedDefect(Defect.UNREADABLE, _path_in(e.message), e.message)
-        ids = sorted(r.snapshot.id for r in own if r.kind is RefKind.SNAPSHOT)
-        for before, after in pairwise(ids):
-            if after != before + 1 and _is_gap(place, before):
-                yield VerifiedDefect(
-                    Defect.SNAPSHOT_GAP,
-                    place.paths.snapshot(before + 1),
-                    f"snapshots {before} and {after} exist, but none between them",
-                )
-
-
-def _is_gap(table: Table, before: int) -> bool:
-    """Return whether a snapshot exists, but not the next one: an expiry may delete both while they are read."""
-    return table.snapshots.find(before + 1) is None and table.snapshots.find(before) is not None
+        for gap in snapshot_gaps(place, own):
+            yield VerifiedDefect(Defect.SNAPSHOT_GAP, gap.path, gap.text)
 
 
 class Verification:

@@ -39,8 +39,8 @@ def test_a_lost_snapshot_is_reported(lake: Lake) -> None:
     (defect,) = lake.call("verify('t')")
     assert (defect["defect"], defect["path"]) == ("MISSING", path)
     assert "the newest snapshot is 4" in defect["found"]
-    errors = [f for f in lake.call("doctor('t')") if f["severity"] == "error"]
-    assert [(f["finding"], f["found"]) for f in errors] == [("UNREADABLE", defect["found"])]
+    found = [f for f in lake.call("doctor('t')") if f["severity"] == "error"]
+    assert [(f["finding"], f["found"]) for f in found] == [("UNREADABLE", defect["found"])]
     assert "ORPHAN_FILES" not in {f["finding"] for f in lake.call("doctor('t')")}
 
 
@@ -129,3 +129,31 @@ def test_a_table_that_lost_its_schemas(tmp_path: Path) -> None:
     assert (planned["action"], planned["path"]) == ("warn", str(directory))
     (left,) = warehouse.call("maintain('db.*')")
     assert (left["table"], left["status"]) == ("db.t", "left")
+
+
+def errors(lake: Lake) -> list[str]:
+    return [f["found"] for f in lake.call("doctor('t')") if f["severity"] == "error"]
+
+
+def test_a_gap_between_snapshots(lake: Lake) -> None:
+    path = lake.table.paths.snapshot(3)
+    lake.table.file_io.delete(path)
+    assert errors(lake) == [f"{path} is missing: snapshots 2 and 4 exist, but none between them"]
+    assert [r["defect"] for r in lake.call("verify('t')")] == ["SNAPSHOT_GAP"]
+
+
+@pytest.mark.parametrize("name", ["snapshot/snapshot-2", "snapshot/snapshot-1", "tag/tag-old"])
+def test_a_directory_in_place_of_a_file(tmp_path: Path, name: str) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.create("db.t")
+    for i in range(2):
+        warehouse.insert("db.t", (i, "a"))
+    warehouse.call("create_tag('t', 'old', 1)")
+    place = tmp_path / "db.db" / "t" / name
+    place.unlink()
+    place.mkdir()
+    (finding,) = (f for f in warehouse.call("doctor('t')") if f["severity"] == "error")
+    assert str(place) in finding["found"]
+    assert [(r["defect"], r["path"]) for r in warehouse.call("verify('t')")] == [("UNREADABLE", str(place))]
+    with pytest.raises(CorruptTableError, match="is a directory"):
+        warehouse.call("remove_orphan_files(table => 't', older_than => '1969-01-01')")
