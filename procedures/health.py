@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from paimon_spark.calls.parameters import TABLE_NAME, TABLES
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import Report
+from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.maintenance.file_verification import Defect
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
@@ -237,7 +238,7 @@ class Maintain:
     of the trash whose retention has ended. Nothing is done in a table that has lost a snapshot or tag. All other
     findings are `left`, with their statement. The order is that of the gain, where a file fewer counts as 4 MiB fewer.
     A failure of one statement does not stop the others. `EXPLAIN CALL` and `dry_run` show every file that a run without
-    a budget merges or deletes.
+    a budget merges or deletes, and warn of the findings that are left.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Maintenance]:
@@ -253,7 +254,8 @@ class Maintain:
             if isinstance(table, Table):
                 jobs += plan_jobs(table, findings, allowed, ctx.runner, ctx.clock_millis())
         ordered = tuple(by_gain(jobs))
-        return Plan(tuple(a for j in ordered for a in j.actions), _Maintenance(ordered, tuple(left), budget))
+        actions = (*(a for j in ordered for a in j.actions), *_warnings(ordered, left))
+        return Plan(actions, _Maintenance(ordered, tuple(left), budget))
 
     def execute(self, ctx: CallContext, plan: Plan[_Maintenance]) -> Report:
         """Run the jobs until the budget ends."""
@@ -265,6 +267,16 @@ class Maintain:
         rows = [tuple(_outcome_row(o)) for o in (*outcomes, *work.left)]
         changed = tuple(dict.fromkeys(o.table for o in outcomes if o.changed))
         return Report(result_rows=rows, changed_tables=changed)
+
+
+def _warnings(jobs: Sequence[Job], left: Sequence[Outcome]) -> Iterator[Action]:
+    """Yield what a run would report as failed or left."""
+    for job in jobs:
+        if job.error is not None:
+            yield Action(WARN, job.table.name, 0, f"{job.statement} cannot run: {job.error}")
+    for o in left:
+        statement = "" if o.statement is None else f": {o.statement}"
+        yield Action(WARN, o.table, 0, f"{o.findings} is left, {o.reason}{statement}")
 
 
 def _outcome_row(o: Outcome) -> Iterator[Any]:

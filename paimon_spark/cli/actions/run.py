@@ -11,6 +11,7 @@ from paimon_spark.cli.actions.arguments import Request, parse, request_of
 from paimon_spark.cli.actions.names import action_of
 from paimon_spark.cli.env import ACTIONS_PROGRAM, CatalogChoice
 from paimon_spark.cli.result_formats import Answer, printed
+from paimon_spark.core.maintenance.deletion import WARN
 from paimon_spark.errors import UsageError
 
 if TYPE_CHECKING:
@@ -173,5 +174,5 @@ def _extent(request: Request) -> str:
     plan = _run_here(request, explain=True)
     if not plan.is_plan:
         return ""
-    sizes = [int(row[2] or 0) for row in plan.rows]
+    sizes = [int(row[2] or 0) for row in plan.rows if row[0] != WARN]
     return f": {len(sizes)} steps, {sum(sizes)} bytes of files"

@@ -53,6 +53,9 @@ def test_no_cleaning_after_a_loss(lake: Lake, dry: str) -> None:
             lake.call(f"remove_orphan_files('t', {older_than}, {dry})")
         assert caught.value.kind is ErrorKind.FILE_MISSING
         assert path in caught.value.message
+    planned = lake.call("EXPLAIN CALL sys.maintain('t')")
+    assert {a["action"] for a in planned} == {"warn"}
+    assert any("cannot run" in a["reason"] and path in a["reason"] for a in planned)
     rows = lake.call("maintain('t')")
     assert {r["status"] for r in rows} == {"failed", "left"}
     assert all(path in r["reason"] for r in rows if r["status"] == "failed")

@@ -56,6 +56,8 @@ def test_everything_safe_is_mended(lake: Timed) -> None:
     before = set(lake.state())
     planned = lake.call("EXPLAIN CALL sys.maintain('t')")
     assert set(lake.state()) == before
+    (warning,) = (a for a in planned if a["action"] == "warn")
+    assert (warning["path"], warning["reason"].split()[0]) == ("db.t", "OPTION_UNKNOWN")
     rows = lake.call("maintain('db.*')")
     done = {r["statement"].split("(")[0]: r for r in rows if r["status"] == "done"}
     assert set(done) == {f"CALL sys.{r}" for r in Measure if r not in (Measure.COMPACT_MANIFEST, Measure.EMPTY_TRASH)}
