@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -359,6 +360,16 @@ def test_a_database_without_work_is_idle(warehouse: Warehouse) -> None:
     command = ["compact_database", "--warehouse", warehouse.path, "--nothing_to_do_exits_3"]
     assert main([*command, "--including_databases", "nope"]) == 3
     assert [main(command), main(command)] == [0, 3]
+
+
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_characters_that_the_output_lacks(warehouse: Warehouse, form: str) -> None:
+    place = ["--path", f"{warehouse.path}/db.db/t"]
+    assert main(["create_tag", *place, "--tag_name", "p€ü", "--snapshot", "1"]) == 0
+    command = [sys.executable, "-m", "paimon_spark.cli.main", "history", *place, "--format", form]
+    done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert "p\\u20acü" in done.stdout.decode("latin-1")
+    assert done.stderr == b""
 
 
 @pytest.mark.parametrize("action", [a for a in ACTIONS.values() if a.family], ids=lambda a: a.name)
