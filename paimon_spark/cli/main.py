@@ -18,17 +18,20 @@ from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.catalog.resolve import absolute
 from paimon_spark.cli import env, launch
 from paimon_spark.cli.actions.names import is_action
+from paimon_spark.cli.actions.run import only_reads
 from paimon_spark.cli.actions.run import run as run_action
 from paimon_spark.cli.actions.table import ACTIONS
 from paimon_spark.cli.archive import write_archive
 from paimon_spark.cli.output import forgiving_output
 from paimon_spark.cli.script_progress import ScriptProgress
-from paimon_spark.errors import PaimonError, UsageError
+from paimon_spark.errors import EngineError, ErrorKind, PaimonError, UsageError
 from paimon_spark.sqlparse.script import split_script
 from paimon_spark.version import __version__
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
+_READING = ("completion", "doctor", "env", "selftest")
+"""The commands that change no table."""
 _INTERRUPTED = 130
 """The exit status of a program ended by Ctrl-C, as in shells."""
 _MARK = "\ufeff"
@@ -75,18 +78,41 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error, 2 for an invalid command line."""
     words = list(sys.argv[1:] if argv is None else argv)
-    with forgiving_output():
+    with forgiving_output() as output:
         try:
-            if words and is_action(words[0]):
-                return run_action(words[0], words[1:])
-            options, rest = _parsed(words)
-            run: Callable[[argparse.Namespace, list[str]], int] = options.run
-            return run(options, rest)
-        except PaimonError as error:
-            sys.stderr.write(f"{error}\n")
-            return 1
-        except KeyboardInterrupt:
-            return _INTERRUPTED
+            status: int | SystemExit = _run(words)
+        except SystemExit as ended:  # the help of argparse
+            status = ended
+    if output.failure is not None:
+        sys.stderr.write(f"{_unwritten(output.failure, words, done=status == 0)}\n")
+        return 1
+    if isinstance(status, SystemExit):
+        raise status
+    return status
+
+
+def _run(words: list[str]) -> int:
+    try:
+        if words and is_action(words[0]):
+            return run_action(words[0], words[1:])
+        options, rest = _parsed(words)
+        run: Callable[[argparse.Namespace, list[str]], int] = options.run
+        return run(options, rest)
+    except PaimonError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _unwritten(failure: OSError, words: list[str], *, done: bool) -> EngineError:
+    """Return the error about output that cannot be written; `done` means that the command itself succeeded."""
+    changed = done and words[0] not in _READING and not (is_action(words[0]) and only_reads(words[0], words[1:]))
+    return EngineError(
+        f"Standard output cannot be written: {failure.strerror or failure}.",
+        hint=f"The {'action' if is_action(words[0]) else 'command'} itself was done." if changed else "",
+        kind=ErrorKind.ENVIRONMENT,
+    )
 
 
 def _parsed(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:

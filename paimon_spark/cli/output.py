@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,28 +17,43 @@ _STRICT = ("strict", "surrogateescape")
 """How Python treats characters that the encoding of standard output lacks: it fails."""
 
 
+@dataclass(slots=True)
+class Output:
+    """What became of standard output: the first failure of a write, if any."""
+
+    failure: OSError | None = None
+
+
 class _ForgivingFile(io.FileIO):
-    """A stream that ignores writes after its reader has closed the pipe, as `head` does."""
+    """A stream that ignores writes after its reader has closed the pipe, as `head` does, and after a failure."""
+
+    def __init__(self, descriptor: int, output: Output) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._output = output
 
     def write(self, data: ReadableBuffer, /) -> int:
-        try:
-            return super().write(data)
-        except (BrokenPipeError, ConnectionResetError):
-            return memoryview(data).nbytes
+        if self._output.failure is None:
+            try:
+                return super().write(data)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            except OSError as error:
+                self._output.failure = error
+        return memoryview(data).nbytes
 
 
 @contextmanager
-def forgiving_output() -> Iterator[None]:
-    """Run the block to its end even if the reader of standard output closes the pipe.
+def forgiving_output() -> Iterator[Output]:
+    """Run the block to its end even if the reader of standard output closes the pipe, or a write fails.
 
     Characters that the encoding of standard output lacks are escaped.
     """
-    given = sys.stdout
+    given, output = sys.stdout, Output()
     if given is not sys.__stdout__ or not isinstance(given, io.TextIOWrapper):
-        yield
+        yield output
         return
     given.flush()
-    file = _ForgivingFile(given.fileno(), "w", closefd=False)
+    file = _ForgivingFile(given.fileno(), output)
     with (
         io.TextIOWrapper(
             file if given.write_through else io.BufferedWriter(file),  # as in Python with -u
@@ -48,4 +64,4 @@ def forgiving_output() -> Iterator[None]:
         ) as out,
         redirect_stdout(out),
     ):
-        yield
+        yield output

@@ -64,6 +64,17 @@ def run(name: str, words: Sequence[str], run_on_spark: Callable[[Request], int] 
     return status_of(request, answer)
 
 
+def only_reads(name: str, words: Sequence[str]) -> bool:
+    """Return whether an action with these arguments changes nothing."""
+    from paimon_spark.calls.registry import installed_registry
+
+    action = action_of(name)
+    given = parse(action, words)
+    if given.flag("help") or request_of(given).dry_run:
+        return True
+    return bool(action.procedure) and installed_registry().get(action.procedure).read_only
+
+
 def status_of(request: Request, answer: Answer) -> int:
     """Print the result; return the exit status."""
     for line in printed(answer, request.form):

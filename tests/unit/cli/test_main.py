@@ -23,6 +23,7 @@ from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.testing.tables import new_table
 from paimon_spark.version import __version__
+from tests.unit.procedures.warehouse import Warehouse
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,30 @@ def test_output_is_as_unbuffered_as_it_was() -> None:
 def test_output_that_nobody_reads_to_its_end_is_no_error(tmp_path: Path) -> None:
     call = [sys.executable, "-m", "paimon_spark.cli.main", "call", "help()", "--warehouse", str(tmp_path)]
     assert unread(call) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [
+        (["--help"], ""),
+        (["create_tag", "--help"], ""),
+        (["verify"], ""),
+        (["create_tag", "--tag_name", "a"], " The action itself was done."),
+        (["create_tag", "--tag_name", "b", "--dry_run"], ""),
+        (["call", "create_tag('db.t', 'c')"], " The command itself was done."),
+    ],
+    ids=lambda words: words if isinstance(words, str) else words[0],
+)
+def test_output_on_a_full_disk(tmp_path: Path, words: list[str], done: str) -> None:
+    house = Warehouse(tmp_path)
+    house.create("db.t")
+    house.insert("db.t", (1, "a"))
+    place = ["--warehouse", house.path] if "call" in words else ["--path", f"{house.path}/db.db/t"]
+    command = [sys.executable, "-m", "paimon_spark.cli.main", *words, *place]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = f"[ENVIRONMENT] Standard output cannot be written: No space left on device.{done}\n"
+    assert (ended.returncode, ended.stderr) == (1, told)
 
 
 def unread(command: list[str]) -> tuple[int, bytes]:
