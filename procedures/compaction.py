@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import partial
@@ -17,6 +16,7 @@ from paimon_spark.calls.partition_filters import check_one_filter, partition_fil
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOverload, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, FAILED, NOTHING_TO_DO, STATUS, UPGRADED, Job, Report
+from paimon_spark.calls.table_filters import matching_tables
 from paimon_spark.core.compact.clustering import clusters
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.table import Table
@@ -253,10 +253,11 @@ def _plan(
 
 @dataclass(frozen=True, slots=True)
 class _Database:
-    """The tables to compact, together or one by one; the names of those left out."""
+    """The tables to compact, together or one by one, and notes about filters that match nothing."""
 
     tables: tuple[TablePlan, ...]
     combined: bool
+    notes: tuple[str, ...]
 
 
 @procedure(
@@ -293,7 +294,10 @@ class _Database:
     ),
     columns=(
         Column(
-            "result", "string", "first row: number of tables that succeeded and failed; then the outcome of each table"
+            "result",
+            "string",
+            "first row: number of tables that succeeded and failed, and included names without a match; then the "
+            "outcome of each table",
         ),
         Column("table", "string", "the table; null in the first row"),
         Column("status", "string", "`done`, `upgraded`, `nothing to do` or `failed`"),
@@ -324,13 +328,15 @@ class CompactDatabase:
         idle_ms = args.duration_ms("partition_idle_time")
         options = {"write-only": "false", **args.table_options("table_options")}
         found: list[TablePlan] = []
-        for name in _matching(ctx, args):
+        names, notes = matching_tables(ctx, args)
+        for name in names:
             planner = partial(_plan_table, ctx, name, options, strategy, idle_ms)
             plan = TablePlan.of(name.full_name, planner, partial(_distribute_table, ctx, name, options))
             if plan.error is not None or (plan.plan is not None and plan.plan.table.is_file_store):
                 found.append(plan)
-        actions = [a for t in found for a in _table_actions(ctx, t)]
-        return Plan(tuple(actions), _Database(tuple(found), combined))
+        warnings = (Action(WARN, "", 0, note) for note in notes)
+        actions = (*warnings, *(a for t in found for a in _table_actions(ctx, t)))
+        return Plan(actions, _Database(tuple(found), combined, tuple(notes)))
 
     def execute(self, ctx: CallContext, plan: Plan[_Database]) -> Report:
         """Compact the tables."""
@@ -341,36 +347,9 @@ class CompactDatabase:
         )
         failed = sum(r.error is not None for r in done)
         total = f"Compact database finished. Success: {len(done) - failed}, Failed: {failed}"
+        total = ". ".join([total, *([" ".join(work.notes)] if work.notes else [])])
         changed_tables = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
         return Report(result_rows=[(total, *[None] * 9), *map(_table_row, done)], changed_tables=changed_tables)
-
-
-def _matching(ctx: CallContext, args: Arguments) -> Iterator[Identifier]:
-    databases = _pattern(args, "including_databases")
-    including, excluding = _pattern(args, "including_tables"), _pattern(args, "excluding_tables")
-
-    def matches(pattern: re.Pattern[str], name: Identifier) -> bool:
-        return any(pattern.fullmatch(text) for text in (name.full_name, name.table))
-
-    for database in ctx.catalog.list_databases():
-        if databases is not None and not databases.fullmatch(database):
-            continue
-        for table in ctx.catalog.list_tables(database):
-            name = Identifier(database, table)
-            wanted = including is None or matches(including, name)
-            if wanted and not (excluding is not None and matches(excluding, name)):
-                yield name
-
-
-def _pattern(args: Arguments, parameter: str) -> re.Pattern[str] | None:
-    text = args.optional_text(parameter)
-    try:
-        return None if text is None else re.compile(text)
-    except re.error as e:
-        raise ArgumentError(
-            f"{parameter} is '{text}', which is not a regular expression: {e}.",
-            hint="Escape special characters with \\.",
-        ) from None
 
 
 def _strategy(args: Arguments) -> Strategy | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.calls.arguments import Arguments
@@ -14,7 +14,7 @@ from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.table import Table
 from paimon_spark.engine.clone import ClonePlan, CloneResult, execute_clone, plan_clone, publish_schemas
-from paimon_spark.errors import ArgumentError, UnsupportedError
+from paimon_spark.errors import ArgumentError, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
@@ -156,18 +156,27 @@ class _Scope:
 
     def pairs(self) -> Iterator[tuple[Identifier, Identifier]]:
         """Yield the tables, each with its copy."""
-        for database in self.source.list_databases() if self.database is None else [self.database]:
-            names = self.source.list_tables(database) if self.table is None else [self.table]
-            for name in names:
-                if self.table is None and not self._chosen(f"{database}.{name}"):
-                    continue
-                yield (
-                    Identifier.of((database, name)),
-                    Identifier.of((self.target_database or database, self.target_table or name)),
-                )
+        if self.table is not None and self.database is not None:
+            sources = [(self.database, self.table)]
+        else:
+            databases = self.source.list_databases() if self.database is None else [self.database]
+            sources = self._chosen([(d, name) for d in databases for name in self.source.list_tables(d)])
+        for database, name in sources:
+            yield (
+                Identifier.of((database, name)),
+                Identifier.of((self.target_database or database, self.target_table or name)),
+            )
 
-    def _chosen(self, name: str) -> bool:
-        return (not self.included or name in self.included) and name not in self.excluded
+    def _chosen(self, tables: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the tables that are included and not excluded; a listed table that does not exist is an error."""
+        known = {f"{database}.{name}": (database, name) for database, name in tables}
+        for parameter, listed in (("included_tables", self.included), ("excluded_tables", self.excluded)):
+            for name in sorted(listed - known.keys()):
+                raise NotFoundError(
+                    f"{parameter} names '{name}', which is not among the tables of the source.",
+                    hint=did_you_mean(name, known) or "Check the name, or leave it out.",
+                )
+        return [t for name, t in known.items() if name in (self.included or known) and name not in self.excluded]
 
 
 def _names(text: str | None, parameter: str, database: str | None) -> frozenset[str]:

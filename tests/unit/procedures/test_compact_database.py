@@ -113,12 +113,28 @@ GUIDE = "'db1|db2', 'combined', 'table_.*', 'ignore', 'sink.parallelism=4'"
 def test_which_tables(warehouse: Warehouse, arguments: str, tables: set[str]) -> None:
     first, *rest = warehouse.call(arguments)
     wanted = tables or {r["table"] for r in rest}
-    assert first["result"] == f"Compact database finished. Success: {len(wanted)}, Failed: 0"
+    assert first["result"].startswith(f"Compact database finished. Success: {len(wanted)}, Failed: 0")
     assert {r["table"] for r in rest} == wanted
     assert {r["result"] for r in rest} <= {"done", "nothing to do"}
     assert warehouse.compacted() == tables
     assert all(r["files_in"] == 2 * RUNS and r["snapshot_after"] == RUNS + 1 for r in rest if r["status"] == "done")
     warehouse.check()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ("'otter'", "No database matches 'otter'. Did you mean 'other'?"),
+        ("'db1|zzz'", "No database matches 'zzz'."),
+        ("'', '', 'tabel_a|table_b'", "No table matches 'tabel_a'. Did you mean 'table_a'?"),
+        ("'db1', '', 'x(y|z)'", "No table matches 'x(y|z)'."),
+    ],
+)
+def test_names_that_match_nothing(warehouse: Warehouse, arguments: str, note: str) -> None:
+    planned = warehouse.call(f"EXPLAIN CALL sys.compact_database({arguments})")
+    assert [a["reason"] for a in planned if a["action"] == "warn"] == [note]
+    (first, *_) = warehouse.call(arguments)
+    assert first["result"].partition("Failed: 0. ")[2] == note
 
 
 def test_combined_is_one_job(warehouse: Warehouse) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from paimon_spark.errors import ArgumentError, PaimonError, UnsupportedError, UsageError
+from paimon_spark.errors import ArgumentError, NotFoundError, PaimonError, UnsupportedError, UsageError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.evolution import AddColumn, SetOption, new_schema
 from paimon_spark.spec.identifier import Identifier
@@ -116,6 +116,9 @@ def test_a_warehouse_is_cloned(lake: Warehouse, tmp_path: Path) -> None:
         ("clone(clone_from => 'paimon', table => 't')", ArgumentError, "without database"),
         ("clone(clone_from => 'paimon', database => 'db', where => 'p = 1')", ArgumentError, "without table"),
         ("clone(clone_from => 'paimon', database => 'db')", ArgumentError, "onto itself"),
+        ("clone(clone_from => 'paimon', included_tables => 'db.wied')", NotFoundError, "Did you mean 'db.wide'"),
+        ("clone(clone_from => 'paimon', excluded_tables => 'dc.x,db.t')", NotFoundError, "names 'dc.x'"),
+        ("clone(clone_from => 'paimon', database => 'db', included_tables => 'x')", NotFoundError, "names 'db.x'"),
         ("copy_files('db')", ArgumentError, "target_warehouse"),
     ],
 )
