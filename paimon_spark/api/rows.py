@@ -145,8 +145,8 @@ def holds_same(given: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def _nested(given: pa.DataType, wanted: pa.DataType) -> bool | None:
-    if _is_list(wanted):
-        return _is_list(given) and holds_same(given.value_type, wanted.value_type)
+    if is_list(wanted):
+        return is_list(given) and holds_same(given.value_type, wanted.value_type)
     if pa.types.is_map(wanted):
         same_map = pa.types.is_map(given) and holds_same(given.key_type, wanted.key_type)
         return same_map and holds_same(given.item_type, wanted.item_type)
@@ -156,7 +156,8 @@ def _nested(given: pa.DataType, wanted: pa.DataType) -> bool | None:
     return None
 
 
-def _is_list(t: pa.DataType) -> bool:
+def is_list(t: pa.DataType) -> bool:
+    """Return whether values of an Arrow type are lists, of any or of a fixed length."""
     return bool(pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t))
 
 

@@ -14,6 +14,7 @@ from paimon_spark.api.arguments import Moment, Names, checked, millis, names
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
 from paimon_spark.api.row_changes import RowCounter, add_missing_columns, deletions, deletions_of_keys, of_kind
 from paimon_spark.api.rows import ArrowInput, ArrowRows, check_rows
+from paimon_spark.api.values import exact_batches
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
@@ -155,7 +156,7 @@ class TableHandle:
             check_rows(source, table)
             static = None if partitions is None else parse_where(partitions, table.schema, parameter="partitions")
             how: Overwrite = "dynamic" if dynamic else "static"
-            counted = RowCounter(source.batches())
+            counted = RowCounter(exact_batches(source.batches(), table))
             result = write_arrow(table, counted, overwrite=how, static_partitions=static)
             return Written.of(counted.rows, result)
 
@@ -415,7 +416,7 @@ class TableHandle:
         def once() -> Written:
             table = self._to_change()
             check_rows(source, table, wanted)
-            counted = RowCounter(source.batches())
+            counted = RowCounter(exact_batches(source.batches(), table))
             rows: Iterable[pa.RecordBatch] = counted
             if kind is not RowKind.INSERT:
                 rows = (of_kind(add_missing_columns(b, table), kind) for b in counted)
@@ -445,7 +446,8 @@ class TableHandle:
         table = self._to_change()
         check_rows(source, table, table.schema.primary_keys)
         schema = to_arrow_schema([table.schema.field(n) for n in table.schema.primary_keys])
-        keys = pa.Table.from_batches(source.batches(), source.schema).select(schema.names).cast(schema)
+        given = [b.select(schema.names) for b in exact_batches(source.batches(), table)]
+        keys = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
         plan = plan_select(with_all_rows(table))
         counted = RowCounter(deletions_of_keys(plan, keys))
         result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)

@@ -141,11 +141,7 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
         try:
             column = column.cast(arrow, safe=not _coarser(column.type, arrow))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-            raise ArgumentError(
-                f"Values for column '{f.name}' of table {rules.name} do not fit its type {type_to_json(f.type)}: {e}.",
-                hint="Cast them before writing.",
-                kind=ErrorKind.TYPE_MISMATCH,
-            ) from e
+            raise misfit(f, rules.name, str(e)) from e
     if _has_required(f.type):
         _check_members(one_chunk(column), f.type, f.name, rules)
     if f.default_value is not None and column.null_count:
@@ -153,6 +149,15 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
     for name in rules.formats:
         for_name(name).check_values(f.name, column)
     return column
+
+
+def misfit(f: DataField, table: str, why: str) -> ArgumentError:
+    """Return the error for values that do not fit the type of a column."""
+    return ArgumentError(
+        f"Values for column '{f.name}' of table {table} do not fit its type {type_to_json(f.type)}: {why}.",
+        hint="Cast them before writing.",
+        kind=ErrorKind.TYPE_MISMATCH,
+    )
 
 
 def _null(path: str, count: int, rules: WriteRules) -> ArgumentError:

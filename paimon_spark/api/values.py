@@ -1,0 +1,66 @@
+"""Conversion of input values to the types of a table. Values that the table cannot hold are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from paimon_spark.api.rows import is_list
+from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import misfit
+from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.types import DataField
+
+
+def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
+    """Yield batches with their columns in the types of a table.
+
+    Floating-point numbers are rounded to FLOAT; no other value changes.
+
+    Raises:
+        ArgumentError: a value does not fit the type of its column; the message names the column.
+    """
+    for batch in batches:
+        names = batch.schema.names
+        columns = [_exact(batch.column(i), table.schema.field(n), table.name) for i, n in enumerate(names)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
+    wanted = to_arrow_type(field.type)
+    if column.type == wanted:
+        return column
+    try:
+        found = column.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
+        raise misfit(field, table, str(e)) from e
+    infinite = _infinite(found)
+    if infinite and infinite > _infinite(column):
+        raise misfit(field, table, "a number is too large")
+    return found
+
+
+def _infinite(column: pa.Array) -> int:
+    """Return the number of infinite values in a column."""
+    floats = (leaf for leaf in _leaves(column) if pa.types.is_floating(leaf.type))
+    return sum(pc.sum(pc.is_inf(leaf.cast(pa.float64()))).as_py() or 0 for leaf in floats)
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    """Yield the arrays of the atomic values in a column."""
+    t = column.type
+    if pa.types.is_dictionary(t) and pa.types.is_floating(t.value_type):
+        yield column.dictionary_decode()
+    elif is_list(t):
+        yield from _leaves(pc.list_flatten(column))
+    elif pa.types.is_map(t):
+        whole = pa.concat_arrays([column.slice(0, 0), column]) if column.offset else column
+        yield from _leaves(whole.keys)
+        yield from _leaves(whole.items)
+    elif pa.types.is_struct(t):
+        for i in range(t.num_fields):
+            yield from _leaves(pc.struct_field(column, [i]))
+    else:
+        yield column

@@ -1,0 +1,78 @@
+"""Values that a table holds exactly are taken in whatever type they come; others leave the table unchanged."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import paimon_spark
+from paimon_spark.api.catalog import CatalogHandle
+from paimon_spark.errors import ArgumentError, ErrorKind
+
+NANOS = pa.timestamp("ns")
+ZONED = pa.timestamp("ns", "Europe/Paris")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> CatalogHandle:
+    return paimon_spark.connect(tmp_path / "w")
+
+
+def refused(catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array, message: str, **how: Any) -> None:
+    table = catalog.create_table("t", pa.schema([("c", wanted)]), **how)
+    with pytest.raises(ArgumentError, match=message) as e:
+        table.append(pa.table({"c": given}))
+    assert e.value.kind is ErrorKind.TYPE_MISMATCH
+    assert e.value.hint
+    assert table.snapshots() == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [
+        (pa.timestamp("ms"), pa.array([1_000_000, 1_000_001], NANOS)),
+        (pa.timestamp("us"), pa.array([1_000, 1_001], NANOS)),
+        (pa.timestamp("ms"), pa.array([1], pa.timestamp("us"))),
+        (pa.timestamp("us", "UTC"), pa.array([1], ZONED)),
+        (pa.list_(pa.timestamp("ms")), pa.array([[1]], pa.list_(NANOS))),
+        (pa.float32(), pa.array([1.0, 1e300])),
+        (pa.float32(), pa.array([float("inf"), -1e39])),
+        (pa.float32(), pa.array([1e300]).dictionary_encode()),
+        (pa.list_(pa.float32()), pa.array([[1e300]], pa.list_(pa.float64(), 1))),
+        (pa.struct([("x", pa.float32())]), pa.array([None, {"x": 1e300}])),
+        (pa.map_(pa.string(), pa.float32()), pa.array([[("x", 1e300)]], pa.map_(pa.string(), pa.float64()))),
+    ],
+)
+def test_values_that_would_change_are_refused(catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array) -> None:
+    refused(catalog, wanted, given, "Values for column 'c' of table default.t do not fit its type")
+
+
+def test_keys_that_would_become_one_are_refused(catalog: CatalogHandle) -> None:
+    keys = pa.array([1_000_000, 1_000_001], NANOS)
+    refused(catalog, pa.timestamp("ms"), keys, "would lose data: 1000001", primary_key="c", options={"bucket": 1})
+    table = catalog.table("t")
+    table.append(pa.table({"c": keys[:1]}))
+    with pytest.raises(ArgumentError, match="would lose data"):
+        table.delete(keys=pa.table({"c": keys[1:]}))
+    table.delete(keys=pa.table({"c": keys[:1]}))
+    assert table.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "read"),
+    [
+        (pa.timestamp("ms"), pa.array([1_000_000, None], NANOS), [dt.datetime(1970, 1, 1, 0, 0, 0, 1000), None]),
+        (pa.timestamp("us", "UTC"), pa.array([1_000], ZONED), [dt.datetime(1970, 1, 1, 0, 0, 0, 1, dt.UTC)]),
+        (pa.float32(), pa.array([0.1, None, 1e-300]), [pytest.approx(0.1), None, 0.0]),
+        (pa.float32(), pa.array([float("inf"), float("-inf")]), [float("inf"), float("-inf")]),
+        (pa.list_(pa.float32()), pa.array([[float("inf")], None]), [[float("inf")], None]),
+    ],
+)
+def test_other_values_are_taken(catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array, read: list[Any]) -> None:
+    table = catalog.create_table("t", pa.schema([("c", wanted)]))
+    table.append(pa.table({"c": given}))
+    assert table.to_arrow().column("c").to_pylist() == read
