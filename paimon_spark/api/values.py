@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from paimon_spark.api.rows import is_list
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import misfit
+from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField
 
@@ -30,16 +31,29 @@ def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[p
 
 def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
     wanted = to_arrow_type(field.type)
-    if column.type == wanted:
-        return column
     try:
-        found = column.cast(wanted)
+        found = column if column.type == wanted else column.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise misfit(field, table, str(e)) from e
-    infinite = _infinite(found)
-    if infinite and infinite > _infinite(column):
-        raise misfit(field, table, "a number is too large")
+    if found is not column:
+        infinite = _infinite(found)
+        if infinite and infinite > _infinite(column):
+            raise misfit(field, table, "a number is too large")
+    _check_texts(found, field.name, table)
     return found
+
+
+def _check_texts(column: pa.Array, name: str, table: str) -> None:
+    for leaf in _leaves(column):
+        if pa.types.is_string(leaf.type):
+            try:
+                leaf.validate(full=True)
+            except pa.ArrowInvalid as e:
+                raise ArgumentError(
+                    f"Column '{name}' of table {table} has a text that is not valid UTF-8.",
+                    hint="Decode its bytes by their own encoding, or store them in a column of type BYTES.",
+                    kind=ErrorKind.TYPE_MISMATCH,
+                ) from e
 
 
 def _infinite(column: pa.Array) -> int:
@@ -55,10 +69,10 @@ def _leaves(column: pa.Array) -> Iterator[pa.Array]:
         yield column.dictionary_decode()
     elif is_list(t):
         yield from _leaves(pc.list_flatten(column))
-    elif pa.types.is_map(t):
-        whole = pa.concat_arrays([column.slice(0, 0), column]) if column.offset else column
-        yield from _leaves(whole.keys)
-        yield from _leaves(whole.items)
+    elif pa.types.is_map(t) and len(column):
+        first, end = column.offsets[0].as_py(), column.offsets[-1].as_py()  # keys and items are those of all slices
+        yield from _leaves(column.keys[first:end])
+        yield from _leaves(column.items[first:end])
     elif pa.types.is_struct(t):
         for i in range(t.num_fields):
             yield from _leaves(pc.struct_field(column, [i]))

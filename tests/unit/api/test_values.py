@@ -17,6 +17,12 @@ NANOS = pa.timestamp("ns")
 ZONED = pa.timestamp("ns", "Europe/Paris")
 
 
+def texts(*values: bytes | None) -> pa.Array:
+    """Return an array of texts with any bytes."""
+    offsets, data = pa.array(values, pa.binary()).buffers()[1:]
+    return pa.StringArray.from_buffers(len(values), offsets, data)
+
+
 @pytest.fixture
 def catalog(tmp_path: Path) -> CatalogHandle:
     return paimon_spark.connect(tmp_path / "w")
@@ -76,3 +82,32 @@ def test_other_values_are_taken(catalog: CatalogHandle, wanted: pa.DataType, giv
     table = catalog.create_table("t", pa.schema([("c", wanted)]))
     table.append(pa.table({"c": given}))
     assert table.to_arrow().column("c").to_pylist() == read
+
+
+TEXTS = texts(b"a", b"\xff", b"b")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        TEXTS,
+        TEXTS.cast(pa.large_string()),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 0]), TEXTS),
+        pa.ListArray.from_arrays(pa.array([0, 1, 3], pa.int32()), TEXTS),
+        pa.StructArray.from_arrays([TEXTS], ["x"]),
+        pa.MapArray.from_arrays(pa.array([0, 1, 3], pa.int32()), TEXTS, TEXTS),
+    ],
+    ids=lambda a: str(a.type),
+)
+def test_texts_that_are_not_utf8_are_refused(catalog: CatalogHandle, given: pa.Array) -> None:
+    refused(catalog, given.type, given, "Column 'c' of table default.t has a text that is not valid UTF-8")
+    table = catalog.table("t")
+    assert table.append(pa.table({"c": given[:1]})).rows == 1
+    assert table.append(pa.table({"c": given[2:]})).rows == len(given) - 2
+
+
+def test_a_partition_that_is_not_utf8_is_refused(catalog: CatalogHandle) -> None:
+    table = catalog.create_table("t", pa.schema([("p", pa.string()), ("v", pa.int32())]), partition_by="p")
+    with pytest.raises(ArgumentError, match=r"'p' .*not valid UTF-8"):
+        table.append(pa.table({"p": TEXTS, "v": [1, 2, 3]}))
+    assert table.snapshots() == []
