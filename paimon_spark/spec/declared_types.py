@@ -17,10 +17,13 @@ def with_declared_types(fields: Sequence[DataField], options: Mapping[str, str])
     Raises:
         UsageError: a column has a type that the option does not apply to.
     """
-    blobs = {name.strip() for name in options.get("blob-field", "").split(",")}
-    vectors = {name.strip() for name in options.get("vector-field", "").split(",")}
+    blobs, vectors = _listed(options.get("blob-field", "")), _listed(options.get("vector-field", ""))
     typed = (_blob(f) if f.name in blobs else f for f in fields)
     return tuple(_vector(f, options) if f.name in vectors else f for f in typed)
+
+
+def _listed(names: str) -> set[str]:
+    return {name.strip() for name in names.split(",") if name.strip()}
 
 
 def _vector(field: DataField, options: Mapping[str, str]) -> DataField:

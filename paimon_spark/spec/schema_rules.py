@@ -66,7 +66,7 @@ def check_column_name(name: str) -> None:
 
 
 def check_type(name: str, t: DataType) -> None:
-    """Reject invalid lengths and precisions, and members with the same name.
+    """Reject invalid lengths and precisions, rows without members, and members without a name or with the same name.
 
     Raises:
         UsageError: the type is invalid; the message names the column.
@@ -81,6 +81,8 @@ def check_type(name: str, t: DataType) -> None:
         if wrong:
             raise invalid(f"The column '{name}' cannot have the type {atomic_text(t)}.")
     if isinstance(t, RowType):
+        if not all(f.name for f in t.fields):
+            raise invalid(f"A member of the column '{name}' has no name.", "Give every member a name.")
         twice = _duplicates(f.name for f in t.fields)
         if twice:
             raise invalid(f"The column '{name}' has the member {_listed(twice)} more than once.")

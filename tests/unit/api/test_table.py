@@ -295,6 +295,23 @@ def test_the_catalog_lists_creates_renames_and_drops(catalog: CatalogHandle) -> 
     assert catalog.list_tables() == []
 
 
+NAMELESS = pa.struct([("a", pa.int32()), ("", pa.int32())])
+
+
+@pytest.mark.parametrize("t", [NAMELESS, pa.list_(NAMELESS), pa.map_(pa.string(), NAMELESS)], ids=str)
+def test_members_without_a_name_are_refused(catalog: CatalogHandle, t: pa.DataType) -> None:
+    with pytest.raises(UsageError, match="A member of the column 's' has no name") as e:
+        catalog.create_table("t", pa.schema([("s", t)]))
+    assert e.value.kind is ErrorKind.SCHEMA_INVALID
+    assert catalog.list_tables() == []
+
+
+def test_columns_without_a_name_are_refused(catalog: CatalogHandle) -> None:
+    with pytest.raises(UsageError, match=r"A column has no name\. Give every column a name") as e:
+        catalog.create_table("t", pa.schema([("a", pa.int32()), ("", pa.int32())]))
+    assert e.value.kind is ErrorKind.SCHEMA_INVALID
+
+
 def test_writers_in_each_others_way_start_again_by_themselves(catalog: CatalogHandle) -> None:
     """Dynamic buckets: a writer that saw an older hash index must not commit, so it writes anew."""
     table = catalog.create_table("t", SCHEMA, primary_key=["k"])
