@@ -81,6 +81,8 @@ def check_type(name: str, t: DataType) -> None:
         if wrong:
             raise invalid(f"The column '{name}' cannot have the type {atomic_text(t)}.")
     if isinstance(t, RowType):
+        if not t.fields:
+            raise invalid(f"The column '{name}' has a ROW (struct) without members.", "Give it a member.")
         if not all(f.name for f in t.fields):
             raise invalid(f"A member of the column '{name}' has no name.", "Give every member a name.")
         twice = _duplicates(f.name for f in t.fields)

@@ -306,6 +306,14 @@ def test_members_without_a_name_are_refused(catalog: CatalogHandle, t: pa.DataTy
     assert catalog.list_tables() == []
 
 
+@pytest.mark.parametrize("t", [pa.struct([]), pa.list_(pa.struct([])), pa.map_("string", pa.struct([]))], ids=str)
+def test_structs_without_members_are_refused(catalog: CatalogHandle, t: pa.DataType) -> None:
+    with pytest.raises(UsageError, match=r"The column 's' has a ROW \(struct\) without members") as e:
+        catalog.create_table("t", pa.schema([("s", t), ("k", pa.int32())]))
+    assert e.value.kind is ErrorKind.SCHEMA_INVALID
+    assert catalog.list_tables() == []
+
+
 def test_columns_without_a_name_are_refused(catalog: CatalogHandle) -> None:
     with pytest.raises(UsageError, match=r"A column has no name\. Give every column a name") as e:
         catalog.create_table("t", pa.schema([("a", pa.int32()), ("", pa.int32())]))
