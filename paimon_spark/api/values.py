@@ -14,6 +14,8 @@ from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField
 
+_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
 
 def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
     """Yield batches with their columns in the types of a table.
@@ -32,7 +34,9 @@ def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[p
 def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
     wanted = to_arrow_type(field.type)
     try:
-        found = column if column.type == wanted else column.cast(wanted)
+        found = column
+        while found.type != wanted:
+            found = found.cast(_next(found.type, wanted))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise misfit(field, table, str(e)) from e
     if found is not column:
@@ -41,6 +45,31 @@ def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
             raise misfit(field, table, "a number is too large")
     _check_texts(found, field.name, table)
     return found
+
+
+def _next(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
+    """Return the type to cast to first, where Arrow has no direct cast: views are not taken out of dictionaries."""
+    if pa.types.is_dictionary(given):
+        if given.value_type in _PLAIN:
+            return pa.dictionary(given.index_type, _PLAIN[given.value_type], given.ordered)
+        return given.value_type
+    if is_list(given) and is_list(wanted):
+        element = _next(given.value_type, wanted.value_type)
+        return wanted if element == wanted.value_type else _list_of(given, element)
+    if pa.types.is_map(given) and pa.types.is_map(wanted):
+        key, item = _next(given.key_type, wanted.key_type), _next(given.item_type, wanted.item_type)
+        return wanted if (key, item) == (wanted.key_type, wanted.item_type) else pa.map_(key, item)
+    if pa.types.is_struct(given) and pa.types.is_struct(wanted):
+        members = [_next(g.type, w.type) for g, w in zip(given, wanted, strict=True)]
+        if members != [w.type for w in wanted]:
+            return pa.struct([g.with_type(t) for g, t in zip(given, members, strict=True)])
+    return wanted
+
+
+def _list_of(like: pa.DataType, element: pa.DataType) -> pa.DataType:
+    if pa.types.is_fixed_size_list(like):
+        return pa.list_(element, like.list_size)
+    return pa.large_list(element) if pa.types.is_large_list(like) else pa.list_(element)
 
 
 def _check_texts(column: pa.Array, name: str, table: str) -> None:

@@ -84,6 +84,31 @@ def test_other_values_are_taken(catalog: CatalogHandle, wanted: pa.DataType, giv
     assert table.to_arrow().column("c").to_pylist() == read
 
 
+CATEGORIES = pa.DictionaryArray.from_arrays(pa.array([1, None, 0], pa.uint32()), pa.array(["a", "b"], pa.string_view()))
+BYTES = pa.DictionaryArray.from_arrays(pa.array([0], pa.uint8()), pa.array([b"a"], pa.binary_view()))
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        (CATEGORIES, ["b", None, "a"]),
+        (BYTES, [b"a"]),
+        (pa.ListArray.from_arrays(pa.array([0, 2, 3], pa.int32()), CATEGORIES), [["b", None], ["a"]]),
+        (pa.LargeListArray.from_arrays(pa.array([0, 2, 3]), CATEGORIES), [["b", None], ["a"]]),
+        (pa.FixedSizeListArray.from_arrays(CATEGORIES, 3), [["b", None, "a"]]),
+        (pa.StructArray.from_arrays([CATEGORIES], ["x"]), [{"x": "b"}, {"x": None}, {"x": "a"}]),
+        (pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), ["k"], CATEGORIES[:1]), [[("k", "b")]]),
+    ],
+    ids=lambda a: str(getattr(a, "type", "")),
+)
+def test_dictionaries_of_views_are_decoded(catalog: CatalogHandle, given: pa.Array, read: list[Any]) -> None:
+    data = pa.table({"c": given})
+    table = catalog.create_table("t", data.schema)
+    table.append(data)
+    table.append(data[1:])
+    assert sorted(table.to_arrow().column("c").to_pylist(), key=str) == sorted(read + read[1:], key=str)
+
+
 TEXTS = texts(b"a", b"\xff", b"b")
 
 
