@@ -14,6 +14,7 @@ from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.types import DataField
 
+_MOST_DIGITS = 76
 _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 
 
@@ -48,11 +49,16 @@ def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
 
 
 def _next(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    """Return the type to cast to first, where Arrow has no direct cast: views are not taken out of dictionaries."""
+    """Return the type to cast to first.
+
+    Arrow takes no views out of dictionaries, and casts integers only to decimals with digits for all of their type.
+    """
     if pa.types.is_dictionary(given):
         if given.value_type in _PLAIN:
             return pa.dictionary(given.index_type, _PLAIN[given.value_type], given.ordered)
         return given.value_type
+    if pa.types.is_integer(given) and pa.types.is_decimal(wanted):
+        return pa.decimal256(_MOST_DIGITS, wanted.scale)
     if is_list(given) and is_list(wanted):
         element = _next(given.value_type, wanted.value_type)
         return wanted if element == wanted.value_type else _list_of(given, element)

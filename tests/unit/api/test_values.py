@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,9 @@ def refused(catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array, messag
         (pa.timestamp("ms"), pa.array([1], pa.timestamp("us"))),
         (pa.timestamp("us", "UTC"), pa.array([1], ZONED)),
         (pa.list_(pa.timestamp("ms")), pa.array([[1]], pa.list_(NANOS))),
+        (pa.decimal128(5, 1), pa.array([9_999, 10_000])),
+        (pa.decimal128(38, 38), pa.array([1], pa.uint64())),
+        (pa.list_(pa.decimal128(5, 1)), pa.array([[10_000]])),
         (pa.float32(), pa.array([1.0, 1e300])),
         (pa.float32(), pa.array([float("inf"), -1e39])),
         (pa.float32(), pa.array([1e300]).dictionary_encode()),
@@ -73,6 +77,10 @@ def test_keys_that_would_become_one_are_refused(catalog: CatalogHandle) -> None:
     [
         (pa.timestamp("ms"), pa.array([1_000_000, None], NANOS), [dt.datetime(1970, 1, 1, 0, 0, 0, 1000), None]),
         (pa.timestamp("us", "UTC"), pa.array([1_000], ZONED), [dt.datetime(1970, 1, 1, 0, 0, 0, 1, dt.UTC)]),
+        (pa.decimal128(5, 1), pa.array([9_999, None, -9_999]), [Decimal("9999.0"), None, Decimal("-9999.0")]),
+        (pa.decimal128(5, 1), pa.array([7], pa.int8()).dictionary_encode(), [Decimal("7.0")]),
+        (pa.decimal128(20, 0), pa.array([2**64 - 1], pa.uint64()), [Decimal(2**64 - 1)]),
+        (pa.struct([("x", pa.decimal128(5, 1))]), pa.array([{"x": 7}, None]), [{"x": Decimal("7.0")}, None]),
         (pa.float32(), pa.array([0.1, None, 1e-300]), [pytest.approx(0.1), None, 0.0]),
         (pa.float32(), pa.array([float("inf"), float("-inf")]), [float("inf"), float("-inf")]),
         (pa.list_(pa.float32()), pa.array([[float("inf")], None]), [[float("inf")], None]),
