@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.api.arguments import Names, Options, checked, location, names
 from paimon_spark.api.arguments import options as option_texts
+from paimon_spark.api.rows import unnamed_indexes
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
@@ -155,7 +156,8 @@ class CatalogHandle:
 
         Args:
             name: ``database.table``.
-            schema: a pyarrow Schema, or any object with ``__arrow_c_schema__`` or ``__arrow_c_stream__``.
+            schema: a pyarrow Schema, or any object with ``__arrow_c_schema__`` or ``__arrow_c_stream__``. An index of
+                pandas without a name is no column.
             primary_key: primary key column or columns; they become NOT NULL.
             partition_by: partition column or columns.
             options: table options, as in ``TBLPROPERTIES``.
@@ -169,7 +171,7 @@ class CatalogHandle:
             UnsupportedError: an Arrow type has no corresponding type, or an option requires an unsupported feature.
         """
         made = new_schema(
-            fields_from_arrow(_arrow_schema(schema)),
+            fields_from_arrow(_columns(schema)),
             partition_keys=names(partition_by, "partition_by"),
             primary_keys=names(primary_key, "primary_key"),
             options=option_texts(options, "options"),
@@ -229,6 +231,12 @@ def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
                 f"The option '{key}' does not apply to a table handle.",
                 hint="It configures reads or tasks of a Spark job. Leave it out.",
             )
+
+
+def _columns(schema: Any) -> pa.Schema:
+    found = _arrow_schema(schema)
+    ignored = unnamed_indexes(found)
+    return pa.schema([f for f in found if f.name not in ignored])
 
 
 def _arrow_schema(schema: Any) -> pa.Schema:

@@ -87,7 +87,7 @@ def _opened(read: Callable[[Any], _T], data: Any) -> _T:
 
 
 def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None = None) -> None:
-    """Validate the columns of input rows against a table.
+    """Validate the columns of input rows against a table. An index of pandas without a name is no column.
 
     Args:
         source: the rows.
@@ -97,7 +97,9 @@ def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None 
     Raises:
         ArgumentError: a column is missing, unknown or duplicated, or has an incompatible type.
     """
-    names, known = source.schema.names, table.schema.field_names
+    known = table.schema.field_names
+    ignored = unnamed_indexes(source.schema) - set(known)
+    names = [n for n in source.schema.names if n not in ignored]
     for name in names:
         if name not in known:
             raise ArgumentError(
@@ -117,6 +119,16 @@ def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None 
         )
     for name in names:
         _check_type(source.schema.field(name), table.schema.field(name), table.name)
+
+
+def unnamed_indexes(schema: pa.Schema) -> set[str]:
+    """Return the columns that are indexes without a name of a pandas data frame, such as a filtered or sorted one."""
+    try:
+        frame = schema.pandas_metadata or {"index_columns": [], "columns": []}
+        indexes = frame["index_columns"]
+        return {c["field_name"] for c in frame["columns"] if c["name"] is None and c["field_name"] in indexes}
+    except (ValueError, TypeError, KeyError):  # metadata of another writer
+        return set()
 
 
 def _check_type(given: pa.Field, column: DataField, table: str) -> None:

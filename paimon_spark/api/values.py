@@ -19,7 +19,7 @@ _PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary
 
 
 def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[pa.RecordBatch]:
-    """Yield batches with their columns in the types of a table.
+    """Yield batches with the columns of a table, in its types.
 
     Floating-point numbers are rounded to FLOAT; no other value changes.
 
@@ -27,8 +27,8 @@ def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[p
         ArgumentError: a value does not fit the type of its column; the message names the column.
     """
     for batch in batches:
-        names = batch.schema.names
-        columns = [_exact(batch.column(i), table.schema.field(n), table.name) for i, n in enumerate(names)]
+        names = [n for n in batch.schema.names if n in table.schema.field_names]
+        columns = [_exact(batch.column(n), table.schema.field(n), table.name) for n in names]
         yield pa.RecordBatch.from_arrays(columns, names=names)
 
 
