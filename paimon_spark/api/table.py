@@ -222,8 +222,9 @@ class TableHandle:
 
         def once() -> pa.Table:
             plans = self._plan(columns, filter, version, as_of, limit)
-            rows = read_plans(plans, limit)
-            return pa.Table.from_batches(rows, schema=plans[0].schema).replace_schema_metadata(None)
+            found = pa.Table.from_batches(read_plans(plans, limit), schema=plans[0].schema)
+            # pyarrow forgets the number of rows of a table without columns
+            return found.replace_schema_metadata(None) if found.num_columns else found
 
         return self._repeated(once, again=True)
 

@@ -70,6 +70,17 @@ def test_rows_go_in_and_out_of_every_kind_of_table(catalog: CatalogHandle, kind:
     assert found(table) == [(9, "c", 0.0)]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_without_columns_are_counted(catalog: CatalogHandle, kind: str) -> None:
+    table = catalog.create_table("t", SCHEMA, **KINDS[kind])
+    assert table.to_arrow(columns=[]).num_rows == 0
+    table.append(rows((1, "a", 1.5), (2, "b", None), (3, "a", 3.0)))
+    for how, count in ({}, 3), ({"filter": "k > 1"}, 2), ({"limit": 1}, 1):
+        read = table.to_arrow(columns=[], **how)
+        assert (read.num_columns, read.num_rows) == (0, count)
+        assert table.to_reader(columns=[], **how).read_all().num_rows == count
+
+
 @pytest.mark.parametrize("kind", ["fixed", "dynamic", "partitioned"])
 def test_upserts_replace_and_keys_delete(catalog: CatalogHandle, kind: str) -> None:
     table = catalog.create_table("t", SCHEMA, **KINDS[kind])
