@@ -290,7 +290,7 @@ class TableHandle:
             AlreadyExistsError: a tag of that name exists.
             NotFoundError: there is no such snapshot.
         """
-        table = self.load()
+        table = self._to_change()
         made = execute_tag(table, plan_create_tag(table, name, snapshot_id=version, clock_millis=_now()))
         if made is None:
             raise AssertionError
@@ -303,7 +303,7 @@ class TableHandle:
         Raises:
             NotFoundError: there is no such tag.
         """
-        table = self.load()
+        table = self._to_change()
         plan = plan_delete_tags(table, [name], exact=False)
         if plan.missing:
             raise NotFoundError(
@@ -322,7 +322,7 @@ class TableHandle:
         Raises:
             NotFoundError: there is no such snapshot or tag.
         """
-        table = self.load()
+        table = self._to_change()
         by_tag = isinstance(target, str)
         plan = plan_rollback(table, snapshot_id=None if by_tag else int(target), tag=str(target) if by_tag else None)
         return execute_rollback(table, plan).current_snapshot_id
@@ -381,7 +381,7 @@ class TableHandle:
         Raises:
             ArgumentError: the limits contradict each other.
         """
-        table = self.load()
+        table = self._to_change()
         config = ExpireConfig(
             retain_max=retain_max,
             retain_min=retain_min,
@@ -405,7 +405,7 @@ class TableHandle:
             CorruptTableError: the referenced files cannot be determined; nothing was deleted.
         """
         before = None if older_than is None else millis(older_than, "older_than")
-        plan = plan_orphans([self.load()], LocalRunner(threads), clock_millis=_now(), older_than=before)
+        plan = plan_orphans([self._to_change()], LocalRunner(threads), clock_millis=_now(), older_than=before)
         return Removed.of(execute_orphans(plan))
 
     # ---- helpers

@@ -402,6 +402,7 @@ def test_a_handle_on_the_past_changes_nothing(catalog: CatalogHandle, key: list[
     now = catalog.create_table("t", SCHEMA, primary_key=key)
     now.append(rows((1, "a", 1.0)))
     now.append(rows((2, "b", 2.0)))
+    now.create_tag("kept", 1)
     past = catalog.table("t", {"scan.snapshot-id": "1"})
     assert past.to_arrow()["k"].to_pylist() == [1]
     changes: list[Callable[[], object]] = [
@@ -409,6 +410,11 @@ def test_a_handle_on_the_past_changes_nothing(catalog: CatalogHandle, key: list[
         lambda: past.overwrite(rows((3, "c", 3.0))),
         lambda: past.delete("k = 1"),
         lambda: past.compact(),
+        lambda: past.create_tag("x"),
+        lambda: past.delete_tag("kept"),
+        lambda: past.rollback_to(1),
+        lambda: past.expire_snapshots(retain_max=1, retain_min=1),
+        lambda: past.remove_orphan_files(older_than=dt.datetime(2020, 1, 1)),
     ]
     if key:
         changes += [lambda: past.upsert(rows((1, "z", 0.0))), lambda: past.delete(keys=rows((1, "a", 1.0)))]
@@ -416,6 +422,7 @@ def test_a_handle_on_the_past_changes_nothing(catalog: CatalogHandle, key: list[
         with pytest.raises(UsageError, match=r"scan\.snapshot-id"):
             change()
     assert [s.id for s in now.snapshots()] == [1, 2]
+    assert now.tags() == {"kept": 1}
 
 
 def test_hints_about_what_exists_are_about_python(catalog: CatalogHandle) -> None:
