@@ -243,7 +243,7 @@ class TableHandle:
         return pa.RecordBatchReader.from_batches(plans[0].schema, read_plans(plans, limit))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Stream the latest snapshot to any Arrow consumer: ``polars.from_arrow(table)``, duckdb, pandas."""
+        """Stream the latest snapshot to any Arrow consumer: ``polars.DataFrame(table)``, duckdb, pandas."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     @checked
