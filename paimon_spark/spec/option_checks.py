@@ -20,7 +20,7 @@ STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
 
 
 def validate_options(options: Mapping[str, Any], *, for_create: bool = False) -> None:
-    """Reject misspelled names and invalid values.
+    """Reject missing and misspelled names and invalid values.
 
     A key that is not Paimon's is accepted: it is stored with the table and has no effect here.
 
@@ -28,6 +28,8 @@ def validate_options(options: Mapping[str, Any], *, for_create: bool = False) ->
         OptionError: the message names the option, the value and the allowed values.
     """
     for key, value in options.items():
+        if not key.strip():
+            raise OptionError("An option has no name.", hint="Give it a name, or leave it out.")
         _check_no_access(key)
         option = check_key(key)
         if option is not None:

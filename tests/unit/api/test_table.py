@@ -389,6 +389,12 @@ def test_options_that_nobody_would_obey_are_refused(catalog: CatalogHandle, opti
     assert says in f"{e.value.message} {e.value.hint}"
 
 
+def test_options_without_a_name_are_refused(catalog: CatalogHandle) -> None:
+    with pytest.raises(OptionError, match="An option has no name"):
+        catalog.create_table("t", SCHEMA, options={"": "x"})
+    assert catalog.list_tables() == []
+
+
 def test_what_a_table_has_stored_may_be_repeated(catalog: CatalogHandle) -> None:
     stored = {"bucket": "2", "bucket-key": "k", "cache-page-size": "8 kb", "sink.parallelism": "3"}
     catalog.create_table("t", SCHEMA, options=stored)

@@ -67,6 +67,8 @@ def test_ids_of_nested_members_come_after_their_own_members() -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
+        ({"": "x"}, "An option has no name"),
+        ({" ": "x"}, "An option has no name"),
         ({"primary-key": "nope"}, "'nope', which the primary key names"),
         ({"primary-key": "id,id"}, "more than once"),
         ({"primary-key": "p", "partition": "p"}, "only partition columns"),
