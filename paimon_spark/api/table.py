@@ -19,6 +19,7 @@ from paimon_spark.catalog.base import Catalog
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import START_OPTIONS, Table
+from paimon_spark.core.write.row_conversion import missing_values
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction, usual_strategy
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
@@ -448,7 +449,11 @@ class TableHandle:
         check_rows(source, table, table.schema.primary_keys)
         schema = to_arrow_schema([table.schema.field(n) for n in table.schema.primary_keys])
         given = [b.select(schema.names) for b in exact_batches(source.batches(), table)]
-        keys = pa.Table.from_batches(given).cast(schema) if given else schema.empty_table()
+        found = pa.Table.from_batches(given) if given else schema.empty_table()
+        for name, column in zip(found.column_names, found.columns, strict=True):
+            if column.null_count:
+                raise missing_values(name, column.null_count, table.name)
+        keys = found.cast(schema)
         plan = plan_select(with_all_rows(table))
         counted = RowCounter(deletions_of_keys(plan, keys))
         result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)

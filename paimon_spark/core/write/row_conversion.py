@@ -135,7 +135,7 @@ def _column(batch: pa.RecordBatch | pa.Table, names: Sequence[str], i: int, rule
 def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.ChunkedArray:
     """Return a column in the table's type, with nulls checked or replaced by the default value."""
     if not f.type.nullable and column.null_count:
-        raise _null(f.name, column.null_count, rules)
+        raise missing_values(f.name, column.null_count, rules.name)
     arrow = to_arrow_type(f.type)
     if column.type != arrow:
         try:
@@ -160,9 +160,10 @@ def misfit(f: DataField, table: str, why: str) -> ArgumentError:
     )
 
 
-def _null(path: str, count: int, rules: WriteRules) -> ArgumentError:
+def missing_values(path: str, count: int, table: str) -> ArgumentError:
+    """Return the error for rows without a value of a column that is NOT NULL."""
     return ArgumentError(
-        f"Column '{path}' of table {rules.name} is NOT NULL, but {count} rows have no value for it.",
+        f"Column '{path}' of table {table} is NOT NULL, but {count} rows have no value for it.",
         hint="Give a value in every row.",
         kind=ErrorKind.NOT_NULL_VIOLATION,
     )
@@ -195,7 +196,7 @@ def _check_members(column: pa.Array, t: DataType, path: str, rules: WriteRules) 
         parts = [(f"{path}.value", whole.items, t.value, 0)]
     for name, part, inner, expected in parts:
         if not inner.nullable and part.null_count > expected:
-            raise _null(name, part.null_count - expected, rules)
+            raise missing_values(name, part.null_count - expected, rules.name)
         _check_members(part, inner, name, rules)
 
 

@@ -144,3 +144,13 @@ def test_a_partition_that_is_not_utf8_is_refused(catalog: CatalogHandle) -> None
     with pytest.raises(ArgumentError, match=r"'p' .*not valid UTF-8"):
         table.append(pa.table({"p": TEXTS, "v": [1, 2, 3]}))
     assert table.snapshots() == []
+
+
+@pytest.mark.parametrize("engine", ["deduplicate", "first-row"])
+def test_keys_without_a_value_are_refused(catalog: CatalogHandle, engine: str) -> None:
+    schema = pa.schema([("k", pa.int32()), ("v", pa.int32())])
+    table = catalog.create_table("n", schema, primary_key="k", options={"bucket": 1, "merge-engine": engine})
+    table.upsert(pa.table({"k": [1, 2], "v": [1, 2]}, schema=schema))
+    with pytest.raises(ArgumentError, match=r"'k' of table default\.n is NOT NULL, but 1 rows"):
+        table.delete(keys=pa.table({"k": pa.array([1, None], pa.int32())}))
+    assert table.count() == 2
