@@ -133,6 +133,7 @@ class FileSystemCatalog:
         if dropped:
             _LOG.warning("A filesystem catalog keeps no database properties; dropped: %s", ", ".join(dropped))
         self.file_io.mkdirs(self._database_path(name))
+        self._created.clear()  # whoever creates a database in it means this warehouse
 
     def drop_database(self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False) -> None:
         """Drop a database; if it contains anything but tables and views, that is kept and an error is raised."""

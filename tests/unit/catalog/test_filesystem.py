@@ -359,3 +359,7 @@ def test_a_mistyped_warehouse_is_named(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError) as error:
         again.list_tables("shop")
     assert "was created" not in str(error.value)
+    wrong.create_database("meant")
+    with pytest.raises(NotFoundError) as error:
+        wrong.list_tables("shop")
+    assert "was created" not in str(error.value)
