@@ -82,7 +82,10 @@ class _Column:
         if length is None or not has_long_values(values):
             return values
         if pa.types.is_string(values.type):
-            return pc.utf8_slice_codeunits(values, 0, length + 1)
+            try:
+                return pc.utf8_slice_codeunits(values, 0, length + 1)
+            except pa.ArrowInvalid:  # not UTF-8
+                return values
         return pc.binary_slice(values, 0, length + 1)
 
     def result(self) -> ColumnStats:
@@ -93,7 +96,10 @@ class _Column:
         t = self._minima[0].type
         low = pc.min(pa.array(self._minima, t))
         high = pc.max(pa.array(self._maxima, t))
-        bounds = _signed(_value(low), -0.0), _signed(_value(high), 0.0)
+        try:
+            bounds = _signed(_value(low), -0.0), _signed(_value(high), 0.0)
+        except UnicodeDecodeError:  # Spark stores texts that are not UTF-8
+            return ColumnStats(None, None, self._nulls)
         return truncate_stats(ColumnStats(*bounds, self._nulls), self._mode)
 
 

@@ -18,7 +18,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.avro.container import MALFORMED, AvroContainer
 from paimon_spark.format.avro.decoder import decode_blocks
@@ -78,8 +78,19 @@ class AvroFormat:
         return AvroWriter(file_io, path, fields, stats, codec, compression_level(options or {}))
 
     def check_values(self, name: str, column: pa.ChunkedArray) -> None:
-        """Accept all values: Avro can store every value of its supported types."""
-        del name, column
+        """Reject texts that are not valid UTF-8, which readers of Avro cannot decode.
+
+        Raises:
+            ArgumentError: the column has such a text.
+        """
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as e:
+            raise ArgumentError(
+                f"Column '{name}' has a text that is not valid UTF-8, which Avro cannot store.",
+                hint="Store it in a column of type BINARY, or in a table with 'file.format' = 'parquet'.",
+                kind=ErrorKind.TYPE_MISMATCH,
+            ) from e
 
 
 class AvroReader:
