@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -84,11 +85,25 @@ def test_merges_of_a_session_share_its_python_workers(place: Place) -> None:
 def daemons_below(pid: int) -> int:
     """Return how many processes that fork Python workers descend from a process; the workers do not count."""
     found = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        for child in (thread / "children").read_text().split():
-            daemon = "pyspark.daemon" in Path(f"/proc/{child}/cmdline").read_text()
-            found += 1 if daemon else daemons_below(int(child))
+    with suppress(FileNotFoundError, ProcessLookupError):  # the process ended
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            for child in _children(thread):
+                found += 1 if "pyspark.daemon" in _command(child) else daemons_below(child)
     return found
+
+
+def _children(thread: Path) -> list[int]:
+    try:
+        return [int(child) for child in (thread / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):  # the thread ended
+        return []
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def test_a_remote_session_writes_reads_and_calls(place: Place) -> None:

@@ -215,14 +215,17 @@ def test_s64_what_ends_the_protection(spark: SparkSession) -> None:
         return rows(spark, "SELECT min(snapshot_id) FROM `t$snapshots`")[0][0]
 
     assert earliest() == 1
-    spark.sql("INSERT INTO t /*+ OPTIONS('consumer.changelog-only' = 'true') */ VALUES (2, 2)")
-    assert rows(spark, "SELECT min(snapshot_id) FROM `t$snapshots`") == [(3,)]
-    spark.sql("CALL sys.reset_consumer('t', 'myid', 3)")
-    assert earliest() == 3
+    only = "'consumer.changelog-only' = 'true'"
+    spark.sql(f"INSERT INTO t /*+ OPTIONS({only}) */ VALUES (2, 2)")
+    assert rows(spark, "SELECT min(snapshot_id) FROM `t$snapshots`") == [(1,)]
+    spark.sql(f"INSERT INTO t /*+ OPTIONS({only}, 'changelog.num-retained.max' = '9') */ VALUES (2, 2)")
+    assert rows(spark, "SELECT min(snapshot_id) FROM `t$snapshots`") == [(4,)]
+    spark.sql("CALL sys.reset_consumer('t', 'myid', 4)")
+    assert earliest() == 4
     spark.sql("ALTER TABLE t SET ('consumer.expiration-time' = '1 h')")
-    assert earliest() == 3
+    assert earliest() == 4
     os.utime(progress, (time.time() - 7200, time.time() - 7200))
-    assert earliest() > 3
+    assert earliest() > 4
     assert not progress.exists()
 
 
