@@ -22,7 +22,7 @@ from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.support import Scope, check_given
 
-_OF_JOBS = ("sink.", "read.local-max-bytes")
+_OF_JOBS = ("sink.", "read.local-max-bytes", "write.local-max-rows", "write.merge-schema")
 _IF_IT_EXISTS = "Pass ignore_if_exists=True, or choose another name."
 
 
@@ -229,7 +229,7 @@ def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
         if key.startswith(_OF_JOBS) and stored.get(key) != value:
             raise OptionError(
                 f"The option '{key}' does not apply to a table handle.",
-                hint="It configures reads or tasks of a Spark job. Leave it out.",
+                hint="It configures reads, writes or tasks of a Spark job. Leave it out.",
             )
 
 
