@@ -12,6 +12,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import misfit
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.texts import is_valid
 from paimon_spark.spec.types import DataField
 
 _MOST_DIGITS = 76
@@ -79,16 +80,12 @@ def _list_of(like: pa.DataType, element: pa.DataType) -> pa.DataType:
 
 
 def _check_texts(column: pa.Array, name: str, table: str) -> None:
-    for leaf in _leaves(column):
-        if pa.types.is_string(leaf.type):
-            try:
-                leaf.validate(full=True)
-            except pa.ArrowInvalid as e:
-                raise ArgumentError(
-                    f"Column '{name}' of table {table} has a text that is not valid UTF-8.",
-                    hint="Decode its bytes by their own encoding, or store them in a column of type BYTES.",
-                    kind=ErrorKind.TYPE_MISMATCH,
-                ) from e
+    if not all(is_valid(leaf) for leaf in _leaves(column) if pa.types.is_string(leaf.type)):
+        raise ArgumentError(
+            f"Column '{name}' of table {table} has a text that is not valid UTF-8.",
+            hint="Decode its bytes by their own encoding, or store them in a column of type BYTES.",
+            kind=ErrorKind.TYPE_MISMATCH,
+        )
 
 
 def _infinite(column: pa.Array) -> int:

@@ -30,6 +30,7 @@ from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter,
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.read_errors import damaged, data_file_errors
 from paimon_spark.format.schema_conform import empty_columns
+from paimon_spark.format.texts import is_valid
 from paimon_spark.format.write_options import codec_of, compression_level
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
@@ -83,14 +84,12 @@ class AvroFormat:
         Raises:
             ArgumentError: the column has such a text.
         """
-        try:
-            column.validate(full=True)
-        except pa.ArrowInvalid as e:
+        if not is_valid(column):
             raise ArgumentError(
                 f"Column '{name}' has a text that is not valid UTF-8, which Avro cannot store.",
                 hint="Store it in a column of type BINARY, or in a table with 'file.format' = 'parquet'.",
                 kind=ErrorKind.TYPE_MISMATCH,
-            ) from e
+            )
 
 
 class AvroReader:
