@@ -65,9 +65,7 @@ def open_chain(table: Table, moment: int | None = None) -> ChainTable:
         NotFoundError: a branch does not exist.
         UsageError: the branches have different columns, or one is not that of a chain table.
     """
-    names = chain_branches(table.options)
-    if names is None:
-        raise ValueError(table.name)
+    names = _names(table)
     snapshot, delta = other_branch(table, names.snapshot), other_branch(table, names.delta)
     for branch in (snapshot, delta):
         _check_enabled(table, branch)
@@ -86,12 +84,17 @@ def chain_deltas(table: Table) -> Table:
         NotFoundError: the branch does not exist.
         UsageError: the branch has other columns than the table, or is not that of a chain table.
     """
-    names = chain_branches(table.options)
-    if names is None:
-        raise ValueError(table.name)
+    names = _names(table)
     delta = other_branch(table, names.delta)
     _check_enabled(table, delta)
     return _reader(delta, names)
+
+
+def _names(table: Table) -> ChainBranches:
+    names = chain_branches(table.options)
+    if names is None:
+        raise ValueError(table.name)
+    return names
 
 
 def _check_enabled(table: Table, branch: Table) -> None:

@@ -22,7 +22,7 @@ _FIELDS = "fields."
 _NEAR = 0.88
 _SWAPPED = 0.8
 """Similarity of a key that is an anagram of an option."""
-_INFINITE = "infinite"
+INFINITE = "infinite"
 _WHOLE = re.compile(r"[+-]?\d{1,19}")
 _DIRECTORY = "data-file.path-directory"
 _PLACES = frozenset({_DIRECTORY, "data-file.prefix", "changelog-file.prefix"})
@@ -194,7 +194,7 @@ def _check_boolean(text: str) -> None:
 
 def _check_whole(bits: int) -> Callable[[str], None]:
     def check(text: str) -> None:
-        if text.lower() == _INFINITE:
+        if text.lower() == INFINITE:
             return
         if not _WHOLE.fullmatch(text) or not -(1 << bits) <= int(text) < 1 << bits:
             raise ValueError("a whole number")

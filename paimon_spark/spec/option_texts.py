@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from paimon_spark.spec.option_catalogue import field_of, find_option
+from paimon_spark.spec.option_catalogue import INFINITE, field_of, find_option
 from paimon_spark.spec.units import MAX_LONG, parse_duration_ms
 
-_INFINITE = "infinite"
 _MOST = {"Integer": str((1 << 31) - 1), "Long": str(MAX_LONG), "MemorySize": f"{MAX_LONG} b"}
 _PLAIN = ("Boolean", "Double", "Enum", "Float")
 _WITH_UNIT = re.compile(r"\d+\s*[a-zµμ]*", re.IGNORECASE)
@@ -39,7 +38,7 @@ def stored_value(key: str, value: str) -> str:
     if option.values or option.type in _PLAIN:
         return text
     if option.type in _MOST:
-        return _MOST[option.type] if text.lower() == _INFINITE else text
+        return _MOST[option.type] if text.lower() == INFINITE else text
     if option.type == "Duration":
         return text if _WITH_UNIT.fullmatch(text) else f"{parse_duration_ms(text)} ms"
     form = _FORMS.get(option.name)

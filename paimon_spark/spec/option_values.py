@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from paimon_spark.spec.option_catalogue import check_value, find_option, known_options
+from paimon_spark.spec.option_catalogue import INFINITE, check_value, find_option, known_options
 from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
 
 _MAX_INT = (1 << 31) - 1
@@ -46,7 +46,7 @@ class OptionValues:
     def number(self, key: str) -> int:
         """Return an integer; ``infinite`` is the largest one."""
         text = self._checked(key, "0")
-        if text.lower() != "infinite":
+        if text.lower() != INFINITE:
             return int(text)
         option = find_option(key)
         return _MAX_INT if option is None or option.type == "Integer" else MAX_LONG
