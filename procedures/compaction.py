@@ -347,7 +347,8 @@ class CompactDatabase:
         )
         failed = sum(r.error is not None for r in done)
         total = f"Compact database finished. Success: {len(done) - failed}, Failed: {failed}"
-        total = ". ".join([total, *([" ".join(work.notes)] if work.notes else [])])
+        if work.notes:
+            total = f"{total}. {' '.join(work.notes)}"
         changed_tables = tuple(r.name for r in done if r.result is not None and r.result.snapshot_ids)
         return Report(result_rows=[(total, *[None] * 9), *map(_table_row, done)], changed_tables=changed_tables)
 

@@ -40,10 +40,10 @@ from paimon_spark.spec.view import View
 
 _LOG = logging.getLogger(__name__)
 _TABLE_DEFAULT = "table-default."
+_METADATA = ("snapshot", "manifest")
 _ALTER_ATTEMPTS = 10
 _LOOKED_INTO = 20
 _TOLD = 3
-_METADATA = ("snapshot", "manifest")
 """Maximum number of databases searched for suggestions, and of suggestions in a message."""
 
 
