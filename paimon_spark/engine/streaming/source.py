@@ -235,7 +235,7 @@ class StreamSource:
                 share = step.share
             position = step.after
             if share != _STATE and self._ends_at_once(admission) and position.snapshot_id <= newest:
-                position = self._after(self._last_together(position.snapshot_id, newest))
+                position = self._after(self._last_together(position, newest))
                 break
         if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
             return None
@@ -248,9 +248,10 @@ class StreamSource:
         apart = self._overwrites or self._by_commit or self._reads_postponed
         return bool(admission.splits) and admission.limits.is_free and not apart
 
-    def _last_together(self, position: int, newest: int) -> int:
+    def _last_together(self, position: StreamOffset, newest: int) -> int:
         """Return the last snapshot whose changes share a micro-batch with those before `position`."""
-        ids = range(position, newest + 1) if self._ordered else ()
+        following_id = position.snapshot_id + int(position.index > NOTHING)
+        ids = range(following_id, newest + 1) if self._ordered else ()
         return next(
             (i - 1 for i in ids if self._snapshot_or_changelog(i, newest).commit_kind is CommitKind.OVERWRITE), newest
         )

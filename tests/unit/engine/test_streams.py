@@ -335,6 +335,23 @@ def test_a_batch_ends_where_a_key_may_change_its_bucket() -> None:
         assert [[(s.total_buckets, len(s.files)) for s in b.changes] for b in found] == [[(1, 1)], [(4, 2)]]
 
 
+def test_an_overwrite_of_several_buckets_is_read_completely() -> None:
+    table = new_table(COLUMNS, options={"bucket": "2", "bucket-key": "id", "write-only": "true"})
+    values = [[(n, n + 10 * turn) for n in range(8)] for turn in range(4)]
+    write(table, *values[0])
+    for replacement in values[1:3]:
+        write_arrow(table, rows(table, *replacement), overwrite="static")
+    write(table, *values[3])
+    source = StreamSource(table.with_options({"streaming-read-append-overwrite": "true"}))
+    found = read_between(source, StreamOffset(snapshot_id=1))
+    assert [sum(s.file_rows for s in b.changes) for b in found] == [8, 8, 16]
+    for limit in ({}, {FILES: "1"}):
+        limited = StreamSource(source.table.with_options(limit))
+        of_batches, end = batches(limited, StreamOffset(snapshot_id=1))
+        assert sorted(itertools.chain(*of_batches)) == sorted(itertools.chain(*values))
+        assert (end.snapshot_id, end.index) == (5, -1)
+
+
 def test_a_batch_has_postponed_rows_or_rows_of_buckets() -> None:
     table = keyed(bucket="-2", sequence__field="v")
     postponing = table.with_options(POSTPONES)
