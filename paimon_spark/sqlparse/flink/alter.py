@@ -20,6 +20,8 @@ from paimon_spark.sqlparse.flink.statements import AlterColumns, SetTableOptions
 from paimon_spark.sqlparse.flink.types import column_type
 
 T = TypeVar("T")
+_SPARKS = ("COLUMN", "COLUMNS", "CONSTRAINT")
+"""Words of Spark's grammar after ADD, MODIFY, RENAME and DROP; a column of such a name is written in backquotes."""
 
 
 def alter_table(cursor: Cursor) -> Statement | None:
@@ -40,6 +42,8 @@ def alter_table(cursor: Cursor) -> Statement | None:
 
 
 def _changes(cursor: Cursor) -> Iterator[ColumnChange]:
+    if cursor.peek(1) in _SPARKS:
+        return
     if cursor.accept("ADD"):
         for changes in _one_or_more(cursor, _added):
             yield from changes

@@ -121,6 +121,7 @@ def test_alter_table() -> None:
     assert isinstance(moved, flink.AlterColumns)
     assert UpdateColumnPosition(("a", "b"), None, first=True) in moved.changes
     assert parse_statement("ALTER TABLE t RENAME a TO b") == flink.AlterColumns(("t",), (RenameColumn(("a",), "b"),))
+    assert parse_statement("ALTER TABLE t DROP `column`") == flink.AlterColumns(("t",), (DropColumn(("column",)),))
     assert parse_statement("ALTER TABLE IF EXISTS t DROP a") == flink.AlterColumns(("t",), (DropColumn(("a",)),), True)
     assert parse_statement("ALTER TABLE t RESET ('a', 'b')") == flink.SetTableOptions(("t",), removed=("a", "b"))
 
@@ -135,6 +136,10 @@ def test_alter_table() -> None:
         "ALTER TABLE t RENAME TO u",
         "ALTER TABLE t SET TBLPROPERTIES ('a' = 'b')",
         "ALTER TABLE t DROP PARTITION (a = 1)",
+        "ALTER TABLE t ADD COLUMN date",
+        "ALTER TABLE t ADD COLUMN c INTT",
+        "ALTER TABLE t ADD CONSTRAINT k PRIMARY KEY (a)",
+        "ALTER TABLE t DROP COLUMN",
         "USE db",
         "EXECUTE IMMEDIATE 'SELECT 1'",
         "",
