@@ -11,8 +11,10 @@ from paimon_spark.sqlparse.tokens import Piece, PieceKind, pieces
 
 _MAYBE = re.compile(r"\btags?\b", re.IGNORECASE)
 _CLAIM = re.compile(
-    r"(?:explain )?(?:show tags\b|alter table \S+(?: ?\. ?\S+)* (?:create|(?:create or )?replace|delete|rename) tag\b)"
+    r"(?:explain )?(?:show tags\b|alter table \S+(?: ?\. ?\S+)* (?:create|(?:create or )?replace|delete|rename) tag\b"
+    r"(?! to \S+(?: ;)*$))"
 )
+"""Not `ALTER TABLE t RENAME tag TO label`, which renames a column in Flink's spelling."""
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "CODEGEN", "COST")
 _UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000}
 _TABLE = "the name of a table"

@@ -31,6 +31,7 @@ DAY = 86_400_000
             TagStatement(TagAction.DELETE, ("t",), "a,b", lenient=True, explain=True),
         ),
         ("ALTER TABLE t RENAME TAG a TO b", TagStatement(TagAction.RENAME, ("t",), "a", "b")),
+        ("ALTER TABLE t RENAME TAG to TO to", TagStatement(TagAction.RENAME, ("t",), "to", "to")),
         ("SHOW TAGS `t$branch_b`", TagStatement(TagAction.SHOW, ("t$branch_b",))),
     ],
 )
@@ -44,6 +45,7 @@ def test_statements(text: str, expected: TagStatement) -> None:
     [
         "ALTER TABLE t RENAME TO tag",
         "ALTER TABLE tag RENAME COLUMN tag TO tags",
+        "ALTER TABLE t RENAME tag TO label;",
         "ALTER TABLE t ALTER COLUMN tag COMMENT 'create tag'",
         "ALTER TABLE t ADD COLUMNS (tag STRING)",
         "SHOW TABLES LIKE 'tags'",
