@@ -12,6 +12,9 @@ from paimon_spark.sqlparse.tokens import Piece, PieceKind, pieces, position
 _COMMENT_MARKS = re.compile(r"^\s*(--|/\*)\s?|\s*\*/\s*$")
 _HEADLINE = 100
 _OPENERS = ("IF", "WHILE", "REPEAT", "LOOP", "FOR")
+_BEFORE_STATEMENTS = ("", ";", "BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT", ":")
+_EXPRESSION = "CASE …"
+"""A CASE within an expression: IF after its THEN is the function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +91,29 @@ class _Blocks:
     def __init__(self) -> None:
         self._first = ""
         self._previous = ""
-        self._depth = 0
+        self._open: list[str] = []
 
     @property
     def is_open(self) -> bool:
-        return self._depth > 0
+        return bool(self._open)
 
     def see(self, word: str) -> None:
         word = word.upper()
         self._first = self._first or word
         if self._first == "BEGIN":
-            self._depth += self._change(word)
+            self._change(word)
         self._previous = word
 
-    def _change(self, word: str) -> int:
+    def _change(self, word: str) -> None:
         if word == "END":
-            return -1
-        if self._previous == "END":
-            return 0
-        opens_here = self._previous in ("", ";", "BEGIN", "DO", "THEN", "ELSE", "LOOP", "REPEAT", ":")
-        return int(word in ("BEGIN", "CASE") or (word in _OPENERS and opens_here))
+            del self._open[-1:]
+        elif self._previous != "END":
+            in_expression = self._open[-1:] == [_EXPRESSION]
+            starts = not in_expression and self._previous in _BEFORE_STATEMENTS
+            if word == "CASE" and not starts:
+                self._open.append(_EXPRESSION)
+            elif word in ("BEGIN", "CASE") or (word in _OPENERS and starts):
+                self._open.append(word)
 
 
 def _statement(script: str, parts: list[Piece]) -> Iterator[Statement]:

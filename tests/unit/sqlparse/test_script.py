@@ -66,6 +66,12 @@ def test_a_compound_block_is_one_statement() -> None:
     assert texts(f"SELECT 1; {block}; SELECT 2") == ["SELECT 1", block, "SELECT 2"]
 
 
+def test_functions_in_a_case_open_no_block() -> None:
+    query = "SELECT CASE WHEN c THEN IF(d, 1, 2) ELSE IF(e, 3, 4) END"
+    block = f"BEGIN CASE WHEN a THEN IF b THEN {query}; END IF; END CASE; END"
+    assert texts(f"{block}; SELECT 2") == [block, "SELECT 2"]
+
+
 @pytest.mark.parametrize(
     ("typed", "done", "rest"),
     [
