@@ -211,10 +211,11 @@ def _tables(ctx: CallContext, text: str) -> tuple[list[Table], tuple[Action, ...
     """Return the tables, and the directories of a database that are left out."""
     database = ctx.whole_database(text)
     if database is not None:
-        names = [Identifier(database, name) for name in ctx.catalog.list_tables(database)]
-        broken = [Identifier(database, name) for name in ctx.catalog.list_without_schema(database)]
+        directories = ctx.catalog.list_directories(database)
+        broken = (Identifier(database, name) for name in directories.without_schema)
         left_out = tuple(Action(WARN, ctx.catalog.table_path(name), 0, _LEFT_OUT) for name in broken)
-        return [table for name in names if (table := ctx.load(name)).is_file_store], left_out
+        tables = (ctx.load(Identifier(database, name)) for name in directories.tables)
+        return [table for table in tables if table.is_file_store], left_out
     identifier = ctx.identifier(text)
     if identifier.branch is not None:
         raise ArgumentError(

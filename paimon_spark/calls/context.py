@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Any, Protocol
 
+from paimon_spark.catalog.base import Directories
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, EngineError, ErrorKind
 from paimon_spark.spec.evolution import SchemaChange
@@ -58,8 +59,8 @@ class TableSource(Protocol):
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted."""
 
-    def list_without_schema(self, database: str) -> list[str]:
-        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+    def list_directories(self, database: str) -> Directories:
+        """Return the names of the tables of a database, and of what has lost its schema, by one listing."""
 
 
 def no_progress(done: int, total: int, what: str) -> None:

@@ -30,7 +30,8 @@ def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | Pai
             )
         yield identifier.full_name, table
         return
-    for name in ctx.catalog.list_tables(database):
+    directories = ctx.catalog.list_directories(database)
+    for name in directories.tables:
         identifier = Identifier(database, name)
         try:
             table = ctx.load(identifier)
@@ -39,7 +40,7 @@ def named_tables(ctx: CallContext, text: str) -> Iterator[tuple[str, Table | Pai
             continue
         if table.is_file_store:
             yield identifier.full_name, table
-    for name in ctx.catalog.list_without_schema(database):
+    for name in directories.without_schema:
         identifier = Identifier(database, name)
         yield identifier.full_name, without_schema(ctx, identifier)
 

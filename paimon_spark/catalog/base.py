@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from paimon_spark.core.table import Table
@@ -13,6 +14,14 @@ from paimon_spark.spec.view import View
 
 SchemaChanges: TypeAlias = Sequence[SchemaChange] | Callable[[TableSchema], Sequence[SchemaChange]]
 """Changes of a schema, or a function that returns them for the schema that they are applied to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directories:
+    """The directories of a database, each sorted: tables, and those with snapshots or manifests but no schema."""
+
+    tables: list[str]
+    without_schema: list[str]
 
 
 class Catalog(Protocol):
@@ -68,8 +77,12 @@ class Catalog(Protocol):
         """
         ...
 
-    def list_without_schema(self, database: str) -> list[str]:
-        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
+    def list_directories(self, database: str) -> Directories:
+        """Return the names of the tables of a database, and of what has lost its schema, by one listing.
+
+        Raises:
+            NotFoundError: there is no such database.
+        """
         ...
 
     def table_exists(self, identifier: Identifier) -> bool:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from paimon_spark.catalog.base import SchemaChanges
+from paimon_spark.catalog.base import Directories, SchemaChanges
 from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.metadata_io import in_parallel, threads_for
@@ -165,15 +165,18 @@ class FileSystemCatalog:
 
     def list_tables(self, database: str) -> list[str]:
         """Return the names of the tables of a database, sorted; directories without a schema are not listed."""
-        return [name for name, is_table in self._directories(database) if is_table]
+        return [name for name, is_table in self._listed(database) if is_table]
 
-    def list_without_schema(self, database: str) -> list[str]:
-        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
-        path = self._existing_database(database)
-        others = [name for name, is_table in self._directories(database) if not is_table]
-        return [n for n in others if any(self.file_io.list(f"{path}/{n}/{d}") for d in _METADATA)]
+    def list_directories(self, database: str) -> Directories:
+        """Return the names of the tables of a database, and of directories with metadata but no schema."""
+        listed, path = self._listed(database), self._database_path(database)
+        others = (name for name, is_table in listed if not is_table)
+        return Directories(
+            [name for name, is_table in listed if is_table],
+            [n for n in others if any(self.file_io.list(f"{path}/{n}/{d}") for d in _METADATA)],
+        )
 
-    def _directories(self, database: str) -> list[tuple[str, bool]]:
+    def _listed(self, database: str) -> list[tuple[str, bool]]:
         """Return the directories of a database, sorted by name, and whether each is a table: it has a schema."""
         path = self._existing_database(database)
         names = sorted(s.name for s in self.file_io.list(path) if s.is_dir and not s.name.startswith("."))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from paimon_spark.catalog.base import Catalog, SchemaChanges
+from paimon_spark.catalog.base import Catalog, Directories, SchemaChanges
 from paimon_spark.catalog.privilege_tables import PrivilegeTables
 from paimon_spark.core.table import Table
 from paimon_spark.fs.guarded import GuardedFileIO
@@ -111,9 +111,9 @@ class PrivilegedCatalog:
         """Return the names of the tables of a database, sorted."""
         return self.inner.list_tables(database)
 
-    def list_without_schema(self, database: str) -> list[str]:
-        """Return the directories of a database that have snapshots or manifests, but no schema: their names, sorted."""
-        return self.inner.list_without_schema(database)
+    def list_directories(self, database: str) -> Directories:
+        """Return the names of the tables of a database, and of what has lost its schema, by one listing."""
+        return self.inner.list_directories(database)
 
     def table_exists(self, identifier: Identifier) -> bool:
         """Return whether the table, on its branch, exists."""

@@ -30,6 +30,7 @@ import procedures.trash
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.registry import Registry
 from paimon_spark.calls.run import run_call
+from paimon_spark.catalog.base import Directories
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.runner import LocalRunner
@@ -101,8 +102,8 @@ class Lake:
     def list_tables(self, database: str) -> list[str]:
         return ["t"] if database == "db" else []
 
-    def list_without_schema(self, database: str) -> list[str]:
-        return []
+    def list_directories(self, database: str) -> Directories:
+        return Directories(self.list_tables(database), [])
 
     def insert(self, *rows: tuple[Any, ...]) -> None:
         fields = self.table.schema.fields

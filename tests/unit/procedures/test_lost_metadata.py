@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.errors import CorruptTableError, ErrorKind
+from paimon_spark.fs.base import FileStatus
+from paimon_spark.fs.local import LocalFileIO
 from tests.unit.procedures.calling import Lake
 from tests.unit.procedures.warehouse import Warehouse
 
@@ -132,6 +134,30 @@ def test_a_table_that_lost_its_schemas(tmp_path: Path) -> None:
     assert (planned["action"], planned["path"]) == ("warn", str(directory))
     (left,) = warehouse.call("maintain('db.*')")
     assert (left["table"], left["status"]) == ("db.t", "left")
+
+
+@dataclass(frozen=True)
+class Listing(LocalFileIO):
+    """Remembers the directories that were listed."""
+
+    listed: list[str] = field(default_factory=list)
+
+    def list(self, path: str) -> list[FileStatus]:
+        self.listed.append(path)
+        return super().list(path)
+
+
+@pytest.mark.parametrize("name", ["doctor", "verify", "remove_orphan_files", "maintain"])
+def test_a_database_is_listed_once(tmp_path: Path, name: str) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.create("db.t")
+    (tmp_path / "db.db" / "t" / "snapshot").mkdir()
+    (tmp_path / "db.db" / "rest" / "manifest").mkdir(parents=True)
+    (tmp_path / "db.db" / "rest" / "manifest" / "manifest-1").touch()
+    warehouse.file_io = Listing()
+    assert "rest" in str(warehouse.call(f"{name}('db.*')"))
+    assert warehouse.file_io.listed.count(str(tmp_path / "db.db")) == 1
+    assert warehouse.file_io.listed.count(str(tmp_path / "db.db" / "rest" / "schema")) == 1
 
 
 def errors(lake: Lake) -> list[str]:
