@@ -17,7 +17,7 @@ from paimon_spark.calls.report import Report
 from paimon_spark.core.maintenance.deletion import WARN, Action
 from paimon_spark.core.maintenance.file_verification import Defect
 from paimon_spark.core.table import Table
-from paimon_spark.engine.health.doctor import diagnose, failed_diagnosis
+from paimon_spark.engine.health.doctor import Diagnosis, diagnose, failed_diagnosis
 from paimon_spark.engine.health.findings import Finding, Severity, in_order
 from paimon_spark.engine.health.maintain import (
     Job,
@@ -94,20 +94,20 @@ class Doctor:
         work, findings = plan.payload, list[Finding]()
         for number, (name, table) in enumerate(work.tables):
             ctx.progress(number, len(work.tables), f"examine {name}")
-            findings += examined(ctx, name, table, list_files=work.list_files)
+            findings += examined(ctx, name, table, list_files=work.list_files).findings
         wanted = list(Severity)[: list(Severity).index(work.least) + 1]
         chosen = in_order(f for f in findings if f.severity in wanted)
         return Report(result_rows=[tuple(f.to_plain().values()) for f in chosen])
 
 
-def examined(ctx: CallContext, name: str, table: Table | PaimonError, *, list_files: bool) -> tuple[Finding, ...]:
-    """Return the findings about a table; one that cannot be read is a finding."""
+def examined(ctx: CallContext, name: str, table: Table | PaimonError, *, list_files: bool) -> Diagnosis:
+    """Return the diagnosis of a table; one that cannot be read is a finding."""
     if isinstance(table, PaimonError):
-        return failed_diagnosis(name, table).findings
+        return failed_diagnosis(name, table)
     try:
-        return diagnose(table, ctx.runner, ctx.clock_millis(), list_directories=list_files).findings
+        return diagnose(table, ctx.runner, ctx.clock_millis(), list_directories=list_files)
     except PaimonError as e:
-        return failed_diagnosis(name, e).findings
+        return failed_diagnosis(name, e)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,10 +249,10 @@ class Maintain:
         tables = list(named_tables(ctx, args.text("table")))
         for number, (name, table) in enumerate(tables):
             ctx.progress(number, len(tables), f"examine {name}")
-            findings = examined(ctx, name, table, list_files=Measure.REMOVE_ORPHAN_FILES in allowed)
-            left += left_over(findings, allowed)
+            diagnosis = examined(ctx, name, table, list_files=Measure.REMOVE_ORPHAN_FILES in allowed)
+            left += left_over(diagnosis.findings, allowed)
             if isinstance(table, Table):
-                jobs += plan_jobs(table, findings, allowed, ctx.runner, ctx.clock_millis())
+                jobs += plan_jobs(table, diagnosis, allowed, ctx.runner, ctx.clock_millis())
         ordered = tuple(by_gain(jobs))
         actions = (*(a for j in ordered for a in j.actions), *_warnings(ordered, left))
         return Plan(actions, _Maintenance(ordered, tuple(left), budget))

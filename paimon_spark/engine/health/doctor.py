@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from paimon_spark.core.metadata.lost_references import SnapshotGap, lost_references, snapshot_gaps
+from paimon_spark.core.metadata.lost_references import LostReference, SnapshotGap, lost_references, snapshot_gaps
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -39,10 +39,11 @@ from paimon_spark.spec.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The findings about one table, most urgent first, and what was looked at."""
+    """The findings about one table, most urgent first, what was looked at, and what readers cannot see any more."""
 
     findings: tuple[Finding, ...]
     examined: Examined | None = field(default=None, compare=False, repr=False)
+    lost: tuple[LostReference, ...] = ()
 
 
 @translate_io_errors()
@@ -88,7 +89,7 @@ def diagnose(
     findings += check_trash(examined)
     if list_directories:
         findings += _directories(examined, referenced, runner, with_orphans=not lost)
-    return Diagnosis(tuple(in_order(findings)), examined)
+    return Diagnosis(tuple(in_order(findings)), examined, tuple(lost))
 
 
 def _is_latest(table: Table, ref: ProtectingRef, latest: Snapshot | None) -> bool:

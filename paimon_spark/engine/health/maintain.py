@@ -7,12 +7,11 @@ the trash whose retention has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.core.maintenance.deletion import Action
-from paimon_spark.core.metadata.lost_references import lost_references
 from paimon_spark.core.metadata.refs import RefKind
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import CompactionPlan, execute_compaction, plan_compaction
@@ -24,6 +23,7 @@ from paimon_spark.engine.compaction.compact_manifest import (
 )
 from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, execute_expire, plan_expire
 from paimon_spark.engine.expiry.orphans import OrphanPlan, OrphanResult, execute_orphans, plan_orphans
+from paimon_spark.engine.health.doctor import Diagnosis
 from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
 from paimon_spark.engine.refs.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
@@ -115,17 +115,17 @@ class Outcome:
 
 
 def plan_jobs(
-    table: Table, findings: Sequence[Finding], allowed: Collection[Measure], runner: TaskRunner, now: int
+    table: Table, diagnosis: Diagnosis, allowed: Collection[Measure], runner: TaskRunner, now: int
 ) -> Iterator[Job]:
-    """Yield the planned jobs for the findings about one table; nothing is changed.
+    """Yield the planned jobs for the diagnosis of one table; nothing is changed.
 
     Tags that expire go before the snapshots: otherwise these keep files for them. No job can run in a table that has
     lost a snapshot or tag.
     """
     tags: Job | None = None
-    lost = next(iter(lost_references(table)), None)
+    lost = next(iter(diagnosis.lost), None)
     for measure in Measure:
-        own = tuple(f for f in findings if MEASURES.get(f.code) is measure and f.remedy is not None)
+        own = tuple(f for f in diagnosis.findings if MEASURES.get(f.code) is measure and f.remedy is not None)
         if not own or measure not in allowed:
             continue
         if lost is not None:

@@ -78,9 +78,9 @@ def test_maintenance_loses_nothing(kind: str, seed: int) -> None:
         assert history.complaints() == []
     table, runner = history.table.load(), LocalRunner()
     assert list(verify(table, runner, Depth.DATA)) == []
-    findings = diagnose(table, runner, FAR).findings
-    assert [f for f in findings if f.severity is Severity.ERROR] == []
-    jobs = by_gain(plan_jobs(table, findings, frozenset(Measure), runner, FAR))
+    diagnosis = diagnose(table, runner, FAR)
+    assert [f for f in diagnosis.findings if f.severity is Severity.ERROR] == []
+    jobs = by_gain(plan_jobs(table, diagnosis, frozenset(Measure), runner, FAR))
     outcomes = [run_job(job, runner, lambda: FAR, None) for job in jobs]
     assert [o.reason for o in outcomes if o.status is Status.FAILED] == []
     assert history.complaints() == []

@@ -160,6 +160,21 @@ def test_a_database_is_listed_once(tmp_path: Path, name: str) -> None:
     assert warehouse.file_io.listed.count(str(tmp_path / "db.db" / "rest" / "schema")) == 1
 
 
+def test_maintain_looks_for_losses_once(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path)
+    warehouse.create("db.t")
+    for i in range(6):
+        warehouse.insert("db.t", (i, "a"))
+    (tmp_path / "db.db" / "t" / "tag" / "tag-lost").mkdir(parents=True)
+    listed = []
+    for call in ("doctor('t')", "EXPLAIN CALL sys.maintain('t')"):
+        clear_cache()
+        warehouse.file_io = Listing()
+        warehouse.call(call)
+        listed.append(sorted(warehouse.file_io.listed))
+    assert listed[0] == listed[1]
+
+
 def errors(lake: Lake) -> list[str]:
     return [f["found"] for f in lake.call("doctor('t')") if f["severity"] == "error"]
 

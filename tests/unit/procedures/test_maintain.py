@@ -108,8 +108,8 @@ def test_the_budget(lake: Timed) -> None:
 
 
 def test_a_compaction_stops_between_groups(lake: Timed) -> None:
-    findings = diagnose(lake.table, LocalRunner(), lake.now).findings
-    (job,) = plan_jobs(lake.table, findings, {Measure.COMPACT}, LocalRunner(), lake.now)
+    diagnosis = diagnose(lake.table, LocalRunner(), lake.now)
+    (job,) = plan_jobs(lake.table, diagnosis, {Measure.COMPACT}, LocalRunner(), lake.now)
     assert isinstance(job.work, CompactionPlan)
     groups = tuple(CompactGroup((t,)) for t in job.work.tasks)
     assert len(groups) == 2
