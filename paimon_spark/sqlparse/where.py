@@ -28,6 +28,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot
 from paimon_spark.sqlparse.casts import cast_number, cast_text
 from paimon_spark.sqlparse.dialect import parse_statements
+from paimon_spark.sqlparse.numbers import compare_beyond, holds, is_exact, number_of
 from paimon_spark.sqlparse.tokens import join_touching_strings
 
 _OPERATORS: dict[type, tuple[Operator, Operator]] = {
@@ -127,6 +128,12 @@ class _Reader:
             column, side, op = self._column(right), left, swapped
         else:
             raise self._unsupported(right if isinstance(left, exp.Literal) else left)
+        return self._compare(op, column, side)
+
+    def _compare(self, op: Operator, column: str, side: Any) -> Predicate:
+        t, number = self.schema.field(column).type, number_of(side)
+        if number is not None and is_exact(t) and not holds(t, number):
+            return compare_beyond(op, column, t, number)
         value = self._nullable(side, column)
         if value is None and op == "<=>":
             return IsNull(column)
@@ -136,12 +143,15 @@ class _Reader:
         if not tree.expressions:
             raise self._unsupported(tree)
         column = self._column(tree.this)
-        return InList(column, tuple(self._value(item, column) for item in tree.expressions))
+        return InList(column, tuple(self._nullable(i, column) for i in tree.expressions if self._is_held(i, column)))
+
+    def _is_held(self, item: Any, column: str) -> bool:
+        t, number = self.schema.field(column).type, number_of(item)
+        return number is None or not is_exact(t) or holds(t, number)
 
     def between(self, tree: Any) -> Predicate:
         column = self._column(tree.this)
-        low, high = self._value(tree.args["low"], column), self._value(tree.args["high"], column)
-        return and_(Comparison(">=", column, low), Comparison("<=", column, high))
+        return and_(self._compare(">=", column, tree.args["low"]), self._compare("<=", column, tree.args["high"]))
 
     def is_null(self, tree: Any) -> Predicate:
         column = self._column(tree.this)
@@ -183,9 +193,6 @@ class _Reader:
             f"[{', '.join(keys)}] are allowed there.",
             hint=did_you_mean(name, keys),
         )
-
-    def _value(self, tree: Any, column: str) -> Any:
-        return self._known(self._nullable(tree, column))
 
     def _known(self, value: Any) -> Any:
         if value is None:

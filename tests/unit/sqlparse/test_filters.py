@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import operator
 from datetime import UTC, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -29,7 +31,7 @@ from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.sqlparse.options_text import parse_options
 from paimon_spark.sqlparse.partitions import each_partition, partition_spec
-from paimon_spark.sqlparse.where import parse_where
+from paimon_spark.sqlparse.where import parse_filter, parse_where
 
 COLUMNS = {"id": "INT", "dt": "STRING", "hh": "INT", "d": "DATE", "ts": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
 SCHEMA = TableSchema(
@@ -40,6 +42,15 @@ SCHEMA = TableSchema(
 )
 FLAT = TableSchema(id=0, fields=SCHEMA.fields, highest_field_id=4)
 EAST = timezone(timedelta(hours=2))
+HOLDS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=>": operator.eq,
+}
 
 
 def parse_partitions(text: str, schema: TableSchema, zone: tzinfo = UTC) -> Predicate:
@@ -139,6 +150,12 @@ def test_partition_errors(text: Any, part: Any) -> None:
         ("hh = 1.0", eq("hh", 1)),
         ("hh = '3'", eq("hh", 3)),
         ('`DT` != "a"', Comparison("!=", "dt", "a")),
+        ("hh in (1, null, 2147483648, 1.5)", InList("hh", (1, None))),
+        ("hh > 1.5", Comparison(">", "hh", 1)),
+        ("hh <= -1.5D", Comparison("<=", "hh", -2)),
+        ("hh = 1.5", InList("hh", ())),
+        ("hh < 2147483648", InList("hh", (), negated=True)),
+        ("hh < -1e30", InList("hh", ())),
     ],
 )
 def test_where(text: Any, expected: Any) -> None:
@@ -155,7 +172,8 @@ def test_where(text: Any, expected: Any) -> None:
         ("dt like '%x'", "'LIKE'"),
         ("dt = hh", "column 'hh' where a literal belongs"),
         ("dt = 1", "Write the value in quotes"),
-        ("hh = 1.5", "'1.5' is not a value of type INT"),
+        ("hh = cast(1.5 as int)", "'1.5' is not a value of type INT"),
+        ("hh > '1.5'", "'1.5' is not a value of type INT"),
         ("dt = null", "never true"),
         ("hh =", "not a condition"),
         ("hh = 1; hh = 2", "not one condition"),
@@ -168,6 +186,23 @@ def test_where_errors(text: Any, part: Any) -> None:
     with pytest.raises(ArgumentError) as caught:
         parse_where(text, SCHEMA)
     assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("column", ["i", "d"])
+@pytest.mark.parametrize(
+    "number", ["1", "1.5", "1.25", "-1.5", "-0.001", "99.95", "100", "-1e30", "2147483648", "1e999999"]
+)
+def test_numbers_compare_as_decimals(column: str, number: str) -> None:
+    fields = (DataField(0, "i", parse_atomic("INT")), DataField(1, "d", parse_atomic("DECIMAL(3, 1)")))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1)
+    wanted = Decimal(number)
+    for op, holds in HOLDS.items():
+        found = parse_filter(f"{column} {op} {number}", schema)
+        assert evaluate(found, {column: None}) is (False if op == "<=>" else None)
+        for value in (-2, -1, 0, 1, 2, 99):
+            given = Decimal(value) if column == "d" else value
+            assert evaluate(found, {column: given}) is holds(Decimal(value), wanted)
+            assert evaluate(Not(found), {column: given}) is not holds(Decimal(value), wanted)
 
 
 @pytest.mark.parametrize("parse", [parse_where, parse_partitions])
