@@ -23,6 +23,7 @@ from paimon_spark.catalog.filesystem import FileSystemCatalog
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.evolution import SetOption
@@ -164,7 +165,8 @@ def prepared(name: str, template: Path, place: Path) -> tuple[Path, str]:
     if "{fourth}" in text:
         text = text.format(fourth=table.snapshots.get(4).time_millis)
     if name == "remove_unexisting_files":
-        next(Path(table.path, "p=21000101/bucket-0").glob("data-*.parquet")).unlink()
+        live = live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
+        Path(table.paths.data_file(live[-1].partition, live[-1].bucket, live[-1].file)).unlink()
     if name == "remove_unexisting_manifests":
         latest = table.snapshots.latest()
         Path(table.paths.manifest(ManifestStore(table).data_manifests(latest)[-1].file_name)).unlink()
