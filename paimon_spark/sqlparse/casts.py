@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spec.literals import parse_value
 from paimon_spark.spec.rows import Timestamp
+from paimon_spark.spec.time_zones import time_zone
 from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, atomic_text
 
 _WHOLE = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
@@ -16,21 +18,30 @@ _NUMBERS = (*_WHOLE, TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.DECIMAL)
 _DIGITS = 40
 """More digits than any type has: a longer number is not expanded."""
 _EPOCH = datetime(1970, 1, 1)
+_ZONED = re.compile(r"(\S+[ T][\d:.]+) ?([^\s\d:.].*)")
 
 
 def cast_text(text: str, t: DataType, *, zone: tzinfo, parameter: str) -> Any:
     """Return the value of type `t` that `text` denotes, as a value of `spec.rows`.
 
+    An instant (TIMESTAMP WITH LOCAL TIME ZONE) is local time in the zone that it ends with (``+01:00``), or in `zone`.
+
     Raises:
         ArgumentError: the text does not denote one; `parameter` is the argument name for the message.
     """
+    is_instant = isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ
+    zoned = _ZONED.fullmatch(text.strip()) if is_instant else None
     try:
+        if zoned is not None:
+            text, zone = zoned[1], time_zone(zoned[2])
         value = parse_value(text, t)
     except ArgumentError as e:
         raise ArgumentError(f"In the argument '{parameter}': {e.message}", hint=e.hint, kind=e.kind) from None
-    if isinstance(t, AtomicType) and t.root is TypeRoot.TIMESTAMP_LTZ:
-        return _instant(value, zone)
-    return value
+    except ValueError as e:
+        raise ArgumentError(
+            f"In the argument '{parameter}': in '{text}', {e}.", hint="Write a zone as +01:00 or Europe/Paris."
+        ) from None
+    return _instant(value, zone) if is_instant else value
 
 
 def cast_number(number: Decimal, t: DataType, *, zone: tzinfo, parameter: str) -> Any:

@@ -41,6 +41,7 @@ _OPERATORS: dict[type, tuple[Operator, Operator]] = {
     exp.NullSafeEQ: ("<=>", "<=>"),
 }
 """Operator as written, and with its operands swapped."""
+_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
 def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "where") -> Predicate:
@@ -214,6 +215,8 @@ class _Reader:
                 tree = _bare(tree.this)
         if isinstance(tree, exp.Null):
             return None
+        if isinstance(tree, exp.HexString) and isinstance(t, AtomicType) and t.root in _BYTES:
+            return bytes.fromhex(tree.this.zfill(len(tree.this) + len(tree.this) % 2))
         if isinstance(tree, exp.Boolean):
             return cast_text(str(tree.this).lower(), t, zone=self.zone, parameter=self.parameter)
         if not isinstance(tree, exp.Literal):

@@ -188,6 +188,28 @@ def test_where_errors(text: Any, part: Any) -> None:
     assert part in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("b = X'0aFF'", eq("b", b"\x0a\xff")),
+        ("b > x'abc'", Comparison(">", "b", b"\x0a\xbc")),
+        ("b in (X'')", InList("b", (b"",))),
+        ("ts = timestamp '1970-01-01 01:00:00.5+01:00'", eq("ts", Timestamp(500, 0))),
+        ("ts = '1970-01-01 01:00:00 Europe/Paris'", eq("ts", Timestamp(0, 0))),
+        ("ts = '1970-01-01T00:00:01Z'", eq("ts", Timestamp(1000, 0))),
+        ("ts = '1970-01-01 02:00:00'", eq("ts", Timestamp(0, 0))),
+    ],
+)
+def test_bytes_and_zoned_times(text: str, expected: Predicate) -> None:
+    types = {"b": "VARBINARY(9)", "ts": "TIMESTAMP(3) WITH LOCAL TIME ZONE"}
+    fields = tuple(DataField(i, n, parse_atomic(t)) for i, (n, t) in enumerate(types.items()))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1)
+    assert parse_filter(text, schema, zone=EAST) == expected
+    for wrong in ("b = X'GG'", "ts = '1970-01-01 01:00:00 Mars/Sea'", "ts = X'00'"):
+        with pytest.raises(ArgumentError, match="'filter'"):
+            parse_filter(wrong, schema)
+
+
 @pytest.mark.parametrize("column", ["i", "d"])
 @pytest.mark.parametrize(
     "number", ["1", "1.5", "1.25", "-1.5", "-0.001", "99.95", "100", "-1e30", "2147483648", "1e999999"]
