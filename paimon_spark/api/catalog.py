@@ -16,6 +16,7 @@ from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.system.tables import SYSTEM_SCANS, check_system_table
 from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind, OptionError
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
@@ -207,9 +208,11 @@ class CatalogHandle:
     def _identifier(self, name: str) -> Identifier:
         found = Identifier.parse(name, self._catalog.default_database)
         if found.system_table is not None:
+            known = check_system_table(found.system_table)
+            use = f"Use .table('{found.data_table.full_name}').inspect('{known}')."
             raise ArgumentError(
                 f"'{name}' is a system table.",
-                hint=f"Use .table('{found.data_table.full_name}').inspect('{found.system_table}').",
+                hint="It shows rows, not metadata: query it with SQL in Spark." if known in SYSTEM_SCANS else use,
             )
         return found
 

@@ -294,6 +294,11 @@ def test_the_catalog_lists_creates_renames_and_drops(catalog: CatalogHandle) -> 
         catalog.table("db.tt")
     with pytest.raises(ArgumentError, match="inspect"):
         catalog.table("db.t$files")
+    with pytest.raises(ArgumentError, match="is a system table") as caught:
+        catalog.table("db.t$audit_log")
+    assert "SQL in Spark" in str(caught.value)
+    with pytest.raises(NotFoundError, match=r"no system table \$nope"):
+        catalog.table("db.t$nope")
     with pytest.raises(PaimonError, match="bucket"):
         catalog.table("db.t", {"bucket": "7"})
     with pytest.raises(ArgumentError, match="not an Arrow schema"):
