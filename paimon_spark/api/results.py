@@ -18,7 +18,8 @@ class Written:
     """A committed write.
 
     Attributes:
-        rows: number of rows added, replaced or deleted.
+        rows: number of rows written or deleted. A delete by key that writes `-D` rows does not read the table: it
+            counts the keys given, also those that no row has.
         snapshot_id: the snapshot of the commit; None if there was nothing to write.
         compacted: whether a compaction followed, in a snapshot of its own.
     """
