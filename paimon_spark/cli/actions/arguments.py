@@ -132,6 +132,11 @@ class Request:
         return self.dry_run and self.action.option("dry_run") is None
 
     @property
+    def fails_on_rows(self) -> bool:
+        """Return whether a result with rows is a failure."""
+        return any(o.fails_on_rows and self.given.flag(o.name) for o in self.action.options)
+
+    @property
     def streams(self) -> bool:
         """Return whether the action runs until it is stopped."""
         return self.given.flag("streaming") and not self.dry_run
@@ -311,7 +316,8 @@ def _own_arguments(given: Given) -> Iterator[tuple[str, str | bool]]:
         yield "target_catalog_conf", conf
     for option in action.options:
         values = given.values.get(option.name)
-        if values is None or option.table_option or option.sets in ("target_catalog_conf", "merge_actions"):
+        unset = option.table_option or option.fails_on_rows or option.sets in ("target_catalog_conf", "merge_actions")
+        if values is None or unset:
             continue
         if option.flag:
             yield option.sets, given.flag(option.name)

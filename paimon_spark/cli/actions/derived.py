@@ -10,6 +10,11 @@ from paimon_spark.cli.actions.table import ACTIONS, DESTROYS, NEED_YES, Action, 
 _TABLE, _DATABASE = "table", "database"
 LEFT_OUT = frozenset({"help", "running", "cancel"})
 """Procedures without an action: CALLs are listed and cancelled within their own application."""
+_FAIL_ON_DEFECTS = Option(
+    "fail_on_defects", flag=True, doc="Exit with status 1, not 0, if there are defects.", fails_on_rows=True
+)
+_OF_ACTIONS = {"verify": (_FAIL_ON_DEFECTS,)}
+"""Options of actions that are no parameters of their procedures."""
 
 
 def derived_actions() -> dict[str, Action]:
@@ -29,7 +34,7 @@ def derived(procedure: Procedure) -> Action:
     return Action(
         procedure.name,
         procedure.name,
-        options,
+        options + _OF_ACTIONS.get(procedure.name, ()),
         target,
         destroys=DESTROYS.get(procedure.name, ""),
         needs_yes=procedure.name in NEED_YES,

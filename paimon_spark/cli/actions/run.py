@@ -79,7 +79,7 @@ def status_of(request: Request, answer: Answer) -> int:
     """Print the result; return the exit status."""
     for line in printed(answer, request.form):
         print(line)
-    if answer.has_failed:
+    if answer.has_failed or (request.fails_on_rows and answer.rows):
         return FAILED
     wanted = request.given.flag("nothing_to_do_exits_3")
     return NOTHING_TO_DO if wanted and answer.is_idle else DONE

@@ -42,6 +42,7 @@ class Option:
         doc: what it means; by default the description of the parameter.
         table_option: the table option that it sets instead of a parameter.
         refused: why it is not supported; empty if it is.
+        fails_on_rows: whether it sets no parameter, but makes a result with rows a failure.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Option:
     doc: str = ""
     table_option: str = ""
     refused: str = ""
+    fails_on_rows: bool = False
 
     @property
     def sets(self) -> str:

@@ -120,7 +120,7 @@ def test_every_other_procedure_is_an_action() -> None:
     assert called - REGISTRY.names <= {*REFUSED, ""}
     for procedure in REGISTRY:
         action = derived(procedure)
-        assert {o.sets for o in action.options} <= {p.name for p in procedure.params}
+        assert {o.sets for o in action.options if not o.fails_on_rows} <= {p.name for p in procedure.params}
 
 
 KEEP = [
@@ -360,6 +360,13 @@ def test_a_database_without_work_is_idle(warehouse: Warehouse) -> None:
     command = ["compact_database", "--warehouse", warehouse.path, "--nothing_to_do_exits_3"]
     assert main([*command, "--including_databases", "nope"]) == 3
     assert [main(command), main(command)] == [0, 3]
+
+
+def test_verify_fails_on_defects(warehouse: Warehouse) -> None:
+    verify = ["verify", "--path", f"{warehouse.path}/db.db/t"]
+    assert main([*verify, "--fail_on_defects"]) == 0
+    next(Path(warehouse.path, "db.db/t").rglob("data-*.parquet")).unlink()
+    assert [main(verify), main([*verify, "--fail-on-defects"]), main([*verify, "--fail_on_defects=false"])] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])
