@@ -15,14 +15,10 @@ from paimon_spark.calls.procedure import Column, Param, ParamType, PositionalOve
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashKind, TrashRun
+from paimon_spark.core.metadata.time_travel import at_time
 from paimon_spark.core.table import Table
 from paimon_spark.engine.refs.tag_times import last_to_watermark
-from paimon_spark.engine.rollback import (
-    RollbackPlan,
-    execute_rollback,
-    plan_rollback,
-    snapshot_at_time,
-)
+from paimon_spark.engine.rollback import RollbackPlan, execute_rollback, plan_rollback
 from paimon_spark.engine.rollback_as_latest import AsLatestPlan, execute_as_latest, plan_as_latest
 from paimon_spark.engine.trash import open_run
 from paimon_spark.errors import ArgumentError
@@ -154,8 +150,8 @@ class RollbackToTimestamp:
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:
         """Find the target and everything newer."""
         table = ctx.table(args.text("table"))
-        target = snapshot_at_time(table, args.integer("timestamp") or 0)
-        return _planned(ctx, args, "rollback_to_timestamp", table, plan_rollback(table, snapshot_id=target))
+        target = at_time(table, args.integer("timestamp") or 0)
+        return _planned(ctx, args, "rollback_to_timestamp", table, plan_rollback(table, snapshot_id=target.id))
 
     def execute(self, ctx: CallContext, plan: Plan[_Rollback]) -> Report:
         """Roll back."""

@@ -143,7 +143,7 @@ def _cast(procedure: Procedure, param: Param, literal: Literal) -> Any:
     raise _error(
         procedure,
         f"takes {param.type} for the argument '{param.name}', not the {literal.type} value {literal.text}{place}",
-        f"Write {_EXAMPLES[param.type]}.",
+        f"Write {_EXAMPLES[param.type]}. '{param.name}': {param.doc}",
         ErrorKind.TYPE_MISMATCH,
     )
 

@@ -72,23 +72,6 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
     return RollbackPlan(previous, target, _writes(table, target), tuple(actions))
 
 
-@translate_io_errors()
-def snapshot_at_time(table: Table, millis: int) -> int:
-    """Return the newest snapshot committed at or before an epoch time.
-
-    Raises:
-        NotFoundError: all snapshots are newer, or there is none.
-    """
-    found = table.snapshots.at_or_before(millis)
-    if found is None:
-        raise NotFoundError(
-            f"Table {table.name} has no snapshot committed at or before {millis} ms after 1970.",
-            hint="See its $snapshots table.",
-            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
-        )
-    return found.id
-
-
 @uninterrupted()
 @translate_io_errors()
 def execute_rollback(table: Table, plan: RollbackPlan, trash: TrashRun | None = None) -> RollbackResult:

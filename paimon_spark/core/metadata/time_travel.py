@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
+from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, did_you_mean
 from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
@@ -115,8 +116,13 @@ def _tagged(table: Table, name: str) -> Snapshot | None:
     return RefStore.of(table).find_tagged_snapshot(name) if name.strip() else None
 
 
+@translate_io_errors()
 def at_time(table: Table, millis: int) -> Snapshot:
-    """Return the newest snapshot committed at or before an epoch time."""
+    """Return the newest snapshot committed at or before an epoch time.
+
+    Raises:
+        NotFoundError: all snapshots are newer, or there is none.
+    """
     found = table.snapshots.at_or_before(millis)
     if found is not None:
         return found
@@ -128,7 +134,7 @@ def at_time(table: Table, millis: int) -> Snapshot:
     raise NotFoundError(
         f"Table {table.name} has no snapshot at or before {_time_text(millis)}; the earliest, {earliest.id}, is of "
         f"{_time_text(earliest.time_millis)}.",
-        hint="Read at that time or a later one.",
+        hint="Give that time or a later one.",
         kind=ErrorKind.SNAPSHOT_NOT_FOUND,
     )
 

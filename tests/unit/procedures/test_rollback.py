@@ -46,9 +46,9 @@ def test_rollback_to_a_time_finds_the_snapshot_before_it(lake: Lake) -> None:
     times = {i: lake.table.snapshots.get(i).time_millis for i in range(1, 6)}
     expected = max(i for i, t in times.items() if t <= times[3])
     assert ids(lake.one(f"rollback_to_timestamp('t', {times[3]})")) == (5, expected)
-    with pytest.raises(PaimonError, match="SNAPSHOT_NOT_FOUND"):
+    with pytest.raises(PaimonError, match=r"1970-01-01 00:00:00.005 UTC; the earliest, \d+, is of .* UTC. Give"):
         lake.call("rollback_to_timestamp('t', 5)")
-    with pytest.raises(PaimonError, match="BIGINT"):
+    with pytest.raises(PaimonError, match="BIGINT.*milliseconds after 1970"):
         lake.call("rollback_to_timestamp('t', '2024-01-01')")
 
 
