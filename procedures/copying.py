@@ -12,6 +12,7 @@ from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.catalog.resolve import open_catalog
+from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.clone import ClonePlan, CloneResult, execute_clone, plan_clone, publish_schemas
 from paimon_spark.errors import ArgumentError, NotFoundError, UnsupportedError, did_you_mean
@@ -74,7 +75,16 @@ def _executed(work: _Work, ctx: CallContext, parallelism: int | None) -> CloneRe
 def _plan_of(tables: tuple[_Work, ...], parallelism: int | None = None) -> Plan[_Works]:
     if parallelism is not None and parallelism < 1:
         raise ArgumentError(f"parallelism is {parallelism}.", hint="Give 1 or more.")
-    return Plan(tuple(a for t in tables for a in t.plan.actions), _Works(tables, parallelism))
+    actions = tuple(a for t in tables for a in t.plan.actions)
+    return Plan((*_new_databases(tables), *actions), _Works(tables, parallelism))
+
+
+def _new_databases(tables: tuple[_Work, ...]) -> Iterator[Action]:
+    """Yield the databases that are created for the copies."""
+    named = {(t.catalog.table_path(t.identifier).rpartition("/")[0], t.identifier.database): t for t in tables}
+    for (path, database), work in named.items():
+        if not work.catalog.database_exists(database):
+            yield Action(WRITE, path, 0, f"the database {database} is created")
 
 
 def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]) -> Report:

@@ -43,6 +43,18 @@ def test_a_copy_has_the_rows_and_goes_its_own_way(lake: Warehouse) -> None:
     assert lake.rows("db.u") == [(1, "a"), (2, "b"), (3, "a"), (9, "a")]
 
 
+@pytest.mark.parametrize(
+    "text", ["copy('t', 'other.u')", "clone(database => 'db', target_database => 'other', clone_from => 'paimon')"]
+)
+def test_the_plan_names_a_new_database(lake: Warehouse, text: str) -> None:
+    lake.create("db.second")
+    reasons = [[row["reason"] for row in lake.call(f"EXPLAIN CALL sys.{text}")]]
+    assert not lake.catalog.database_exists("other")
+    lake.call(text)
+    reasons.append([row["reason"] for row in lake.call(f"EXPLAIN CALL sys.{text}")])
+    assert [found.count("the database other is created") for found in reasons] == [1, 0]
+
+
 def test_a_repeated_copy_replaces_the_partitions_of_the_source(lake: Warehouse) -> None:
     lake.call("copy('t', 'u')")
     lake.insert("db.u", (7, "a"), (8, "c"))
