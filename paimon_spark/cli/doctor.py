@@ -57,7 +57,7 @@ def _diagnoses(context: CallContext, text: str, *, listing: bool) -> Iterator[Di
 
 
 def text_of(diagnoses: Sequence[Diagnosis], form: str) -> str:
-    """Return the findings as ``table``, ``tsv``, ``json`` or ``html``."""
+    """Return the findings as ``table``, ``json``, ``csv``, ``tsv`` or ``html``."""
     if form == "html":
         return to_html(diagnoses, _now(), datetime.fromtimestamp(_now() / 1000).astimezone().tzinfo or UTC)
     if form == "json":

@@ -17,6 +17,7 @@ from paimon_spark.bridge.s3_jars import fetch_s3_jars
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.catalog.resolve import absolute
 from paimon_spark.cli import env, launch
+from paimon_spark.cli.actions.arguments import FORMATS
 from paimon_spark.cli.actions.names import is_action
 from paimon_spark.cli.actions.run import only_reads
 from paimon_spark.cli.actions.run import run as run_action
@@ -290,7 +291,7 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("statement", help="a CALL, or just the procedure with its arguments")
     parser.add_argument("--explain", action="store_true", help="show what would be done, and do nothing")
     parser.add_argument("--threads", type=int, default=1, help="buckets to work on at once (default 1)")
-    parser.add_argument("--format", choices=("table", "tsv"), default="table", help="default: table")
+    parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     parser.set_defaults(run=_call, passes_on=False)
 
 
@@ -306,7 +307,7 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument("--table", required=True, help="the table, db.t; db.* means all tables of a database")
-    parser.add_argument("--format", choices=("table", "tsv", "json", "html"), default="table", help="default: table")
+    parser.add_argument("--format", choices=(*FORMATS, "html"), default="table", help="default: table")
     parser.add_argument("--no-listing", action="store_true", help="list no directories: no missing files, no orphans")
     parser.add_argument("--threads", type=int, default=1, help="directories to list at once (default 1)")
     parser.add_argument(

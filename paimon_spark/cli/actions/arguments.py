@@ -13,7 +13,7 @@ from paimon_spark.spec.quoted_text import quoted_name, string_literal
 
 DEFAULT_CATALOG = "paimon"
 DEFAULT_WAREHOUSE = "paimon-warehouse"
-FORMATS = ("table", "json", "csv")
+FORMATS = ("table", "json", "csv", "tsv")
 _SUFFIX = ".db"
 _WORDS = {"true": True, "false": False}
 _ALL = "*"

@@ -93,6 +93,7 @@ def test_table_and_exit_codes(warehouse: Path, capsys: pytest.CaptureFixture[str
     header, *rows = doctor(warehouse, capsys, "--table", "db.*", "--format", "tsv")[1].splitlines()
     assert header.split("\t")[:3] == ["table", "severity", "finding"]
     assert {r.split("\t")[0] for r in rows} == {"db.t"}
+    assert len(doctor(warehouse, capsys, "--table", "db.*", "--format", "csv")[1].splitlines()) == len(rows) + 1
     assert main(["doctor", "--warehouse", str(warehouse), "--table", "db.nope"]) == 1
 
 

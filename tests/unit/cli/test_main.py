@@ -183,8 +183,10 @@ def test_a_plan_without_actions_is_told_in_words(tmp_path: Path, capsys: pytest.
     run = ["call", "--warehouse", str(tmp_path), "--explain", "compact('db.t')"]
     assert main(run) == 0
     assert capsys.readouterr().out == "nothing to do\n"
-    assert main([*run, "--format", "tsv"]) == 0
-    assert capsys.readouterr().out == "action\tpath\tbytes\treason\tkept_by\n", "a program counts rows"
+    columns = ["action", "path", "bytes", "reason", "kept_by"]
+    for form, printed in (("tsv", "\t".join(columns)), ("csv", ",".join(columns)), ("json", "[]")):
+        assert main([*run, "--format", form]) == 0
+        assert capsys.readouterr().out == f"{printed}\n", "a program counts rows"
 
 
 @pytest.mark.parametrize("month", ["01", "07"])

@@ -48,7 +48,7 @@ def test_rollback_to_a_time_finds_the_snapshot_before_it(lake: Lake) -> None:
     assert ids(lake.one(f"rollback_to_timestamp('t', {times[3]})")) == (5, expected)
     with pytest.raises(PaimonError, match=r"1970-01-01 00:00:00.005 UTC; the earliest, \d+, is of .* UTC. Give"):
         lake.call("rollback_to_timestamp('t', 5)")
-    with pytest.raises(PaimonError, match="BIGINT.*milliseconds after 1970"):
+    with pytest.raises(PaimonError, match=r"BIGINT.*milliseconds after 1970"):
         lake.call("rollback_to_timestamp('t', '2024-01-01')")
 
 
