@@ -159,6 +159,8 @@ class TableWriter(AbortableWriter):
         self._mode = table.bucket_mode
         self._writer_id = random.randrange(1 << 31)
         self._rules = WriteRules.of(table) if fill_defaults else WriteRules.of(table).without_defaults()
+        key = {f.name for f in table.bucket_key_fields} if self._mode is BucketMode.HASH_FIXED else set()
+        self._key_has_defaults = any(f.default_value is not None for f in self._rules.fields if f.name in key)
         if tracked:
             self._rules = replace(self._rules, fields=(*self._rules.fields, *TRACKING_FIELDS))
         budget = table.options.write_buffer_size if plan.buffer is None else plan.buffer
@@ -249,7 +251,8 @@ class TableWriter(AbortableWriter):
             return np.zeros(rows.count, dtype=np.int32)
         if self._mode is BucketMode.POSTPONE and self._plan.postpone_user is not None:
             return np.full(rows.count, POSTPONE_BUCKET, dtype=np.int32)
-        if rows.buckets is not None and self._mode is not BucketMode.HASH_DYNAMIC:
+        early = self._key_has_defaults  # the given buckets were computed before nulls became defaults
+        if rows.buckets is not None and not early and self._mode is not BucketMode.HASH_DYNAMIC:
             return rows.buckets
         if self._mode in (BucketMode.POSTPONE, BucketMode.HASH_FIXED):
             return partition_buckets(self._table, rows.columns, codes, partitions, self._plan.buckets_of)
