@@ -13,7 +13,7 @@ from paimon_spark.engine.select import SelectPlan
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.shuffle_spec import HashedField, hashed_fields
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, beyond_micros
+from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, beyond_micros
 
 _MOST_SORTED_FILES = 10_000
 _SORTED_ALIKE = (
@@ -67,7 +67,7 @@ def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) 
     buckets = counts.pop()
     if counts or buckets < 1 or any(not 0 <= s.bucket < buckets or s.postponed for s in plan.splits):
         return None
-    if any(_equal_in_several_buckets(f.type) for f in table.bucket_key_fields):
+    if any(map(_equal_in_several_buckets, table.bucket_key_fields)):
         return None
     fields = hashed_fields(table.bucket_key_fields)
     function = table.options.bucket_function_type.value
@@ -100,6 +100,10 @@ def _sorts_alike(t: DataType) -> bool:
     return isinstance(t, AtomicType) and t.root in _SORTED_ALIKE and beyond_micros(t) is None
 
 
-def _equal_in_several_buckets(t: DataType) -> bool:
-    """Return whether equal values in Spark may have several hashes: 0.0 and -0.0, or digits that Spark truncates."""
-    return (isinstance(t, AtomicType) and t.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)) or beyond_micros(t) is not None
+def _equal_in_several_buckets(f: DataField) -> bool:
+    """Return whether equal values in Spark may be in several buckets.
+
+    They are 0.0 and -0.0, digits that Spark truncates, and a default, which Paimon writes to the bucket of NULL.
+    """
+    number = isinstance(f.type, AtomicType) and f.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE)
+    return number or beyond_micros(f.type) is not None or (f.default_value is not None and f.type.nullable)

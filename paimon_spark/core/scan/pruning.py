@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,8 @@ def _manifest_may_match(
 def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     """Return the bucket key hashes that a filter allows, or None if it does not bound them.
 
-    A CHAR never bounds them: filters ignore its trailing blanks, but the hash includes them.
+    A CHAR never bounds them: filters ignore its trailing blanks, but the hash includes them. A row whose key became a
+    default may be in the bucket of NULL, from which other writers compute it.
     """
     if table.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         return None
@@ -107,8 +108,13 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     types = [f.type for f in fields]
     if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
         return None
+    has_default = [f.default_value is not None and f.type.nullable for f in fields]
     try:
-        return {key_hash(table.options.bucket_function_type, values, types) for values in combinations}
+        return {
+            key_hash(table.options.bucket_function_type, hashed, types)
+            for values in combinations
+            for hashed in product(*({v, None} if d else {v} for v, d in zip(values, has_default, strict=True)))
+        }
     except (ArithmeticError, TypeError, ValueError):
         return None
 
