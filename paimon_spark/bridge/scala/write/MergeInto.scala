@@ -77,6 +77,10 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     case other => other
   }
 
+  /** The statement, and how its source becomes unique, in the error for a row that matches several rows of it. */
+  protected def statement: String = s"MERGE INTO ${table.name}"
+  protected def remedy: String = "Make the source unique in the columns of ON, for example with GROUP BY."
+
   /** Several source rows for one target row would make the result ambiguous, except for a plain DELETE. */
   private val checked: Boolean = matched match {
     case Seq() => false
@@ -90,9 +94,12 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     // A skew join would repeat target rows in several tasks, which hides that they match more than once.
     own.setConf(SQLConf.SKEW_JOIN_ENABLED, false)
     SQLConf.withExistingConf(own) {
-      write(session, if (onlyInserts) insertsOnly else merged)
+      write(session, changed)
     }
   }
+
+  /** The rows that the statement writes. */
+  protected def changed: LogicalPlan = if (onlyInserts) insertsOnly else merged
 
   private def insertsOnly: LogicalPlan = {
     val missing = Join(source, rows, LeftAnti, Some(on), JoinHint.NONE)
@@ -114,13 +121,13 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     val both = And(here, there)
     val once =
       if (!checked) joined
-      else Filter(MatchedOnce(If(both, number.toAttribute, Literal.create(null, LongType)), table.name), joined)
+      else Filter(MatchedOnce(If(both, number.toAttribute, Literal.create(null, LongType)), statement, remedy), joined)
     chosen(once, matched.map(both -> _) ++ notMatched.map(And(Not(here), there) -> _) ++
       notMatchedBySource.map(And(here, Not(there)) -> _))
   }
 
   /** Target rows that satisfy the conditions of ON over the target alone; all rows if unmatched rows count too. */
-  private def candidates: LogicalPlan = {
+  protected def candidates: LogicalPlan = {
     val own = if (notMatchedBySource.nonEmpty) Nil else ConjunctiveParts(on).filter(c =>
       c.references.nonEmpty && c.references.subsetOf(AttributeSet(columns)) && c.deterministic)
     own.reduceOption(And).fold[LogicalPlan](rows)(Filter(_, rows))
@@ -151,7 +158,7 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
 }
 
 /** True for every number that this task has not seen yet and for null; a number seen twice is an error. */
-case class MatchedOnce(child: Expression, table: String) extends UnaryExpression with Nondeterministic
+case class MatchedOnce(child: Expression, statement: String, remedy: String) extends UnaryExpression with Nondeterministic
     with CodegenFallback {
   @transient private var seen: Roaring64Bitmap = _
 
@@ -166,8 +173,8 @@ case class MatchedOnce(child: Expression, table: String) extends UnaryExpression
     if (number != null) {
       val row = number.asInstanceOf[Long]
       if (seen.contains(row)) throw new TaskFailed(
-        s"[MERGE_CARDINALITY_VIOLATION] MERGE INTO $table found a row that matches several rows of the source. " +
-          "Make the source unique in the columns of ON, for example with GROUP BY.", "MERGE_CARDINALITY_VIOLATION", "UsageError")
+        s"[MERGE_CARDINALITY_VIOLATION] $statement found a row that matches several rows of the source. $remedy",
+        "MERGE_CARDINALITY_VIOLATION", "UsageError")
       seen.addLong(row)
     }
     true

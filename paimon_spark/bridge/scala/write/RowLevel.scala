@@ -14,9 +14,11 @@ import org.apache.spark.sql.connector.write.{RowLevelOperationBuilder, RowLevelO
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2Strategy}
 import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** DELETE, UPDATE and MERGE INTO on Paimon tables become one command each, once they are fully analysed. */
-object RowLevelRule extends Rule[LogicalPlan] {
+/** DELETE, UPDATE, MERGE INTO, and overwrites of rows on Paimon tables become one command each, once they are fully
+  * analysed. */
+case class RowLevelRule(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case d: DeleteFromTable if d.resolved =>
       Target.of(d.table).fold[LogicalPlan](d)(t => command(new DeleteRows(t, d.condition)))
@@ -36,7 +38,12 @@ object RowLevelRule extends Rule[LogicalPlan] {
       command(new MergeIntoRows(t, m.sourceTable, m.mergeCondition, aligned.matchedActions,
         aligned.notMatchedActions, aligned.notMatchedBySourceActions))
     }
+    case o: OverwriteByExpression if o.resolved && o.write.isEmpty => replaced(o)
   }
+
+  private def replaced(o: OverwriteByExpression): LogicalPlan = Target.written(o.table, o.writeOptions).filterNot(t =>
+    t.partitions(session.asInstanceOf[ClassicSession], o.deleteExpr).isDefined)
+    .fold[LogicalPlan](o)(t => command(ReplaceRows(t, o.deleteExpr, o.query)))
 
   private def command(statement: RowStatement): PaimonRowCommand = {
     statement.validate()
@@ -47,7 +54,8 @@ object RowLevelRule extends Rule[LogicalPlan] {
 /** The table that a statement changes. Spark may have put a projection over it that pads CHAR columns, and metadata
   * columns that its conditions name behind its own. */
 class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression]) {
-  private val own = relation.table.asInstanceOf[PaimonTable].schema.length
+  val table: PaimonTable = relation.table.asInstanceOf[PaimonTable]
+  private val own = table.schema.length
   val columns: Seq[AttributeReference] =
     relation.output.zip(selected).take(own).map { case (a, n) => a.withExprId(n.exprId) }
 
@@ -64,6 +72,21 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
         s"${relation.table.name}. It has ${columns.map(_.name).mkString(", ")}.", "INVALID_ARGUMENT")
     }
 
+  /** A condition as a filter over partitions, if it is one. */
+  def partitions(session: ClassicSession, condition: Expression): Option[Array[Filtering]] = {
+    def filters(parts: Seq[Expression]): Option[Array[Filtering]] = {
+      val found = parts.map(DataSourceV2Strategy.translateFilterV2)
+      if (found.forall(_.isDefined)) Some(found.flatten.toArray).filter(table.selectsPartitions) else None
+    }
+    if (SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
+        !condition.references.subsetOf(AttributeSet(columns))) None
+    else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
+      case _: PlaceholderRelation => Some(Array.empty)
+      case Filter(simple, _: PlaceholderRelation) => filters(ConjunctiveParts(simple))
+      case _ => None
+    }
+  }
+
   /** The same columns over a table that Spark aligns assignments for: complete, in order, cast and checked. */
   def standIn: DataSourceV2Relation = relation.copy(table = new AlignedTable(relation.table), output = columns)
 }
@@ -74,6 +97,12 @@ object Target {
     case Project(list, r: DataSourceV2Relation) if ours(r) && list.map(_.name) == r.output.map(_.name) =>
       Some(new Target(r, list))
     case _ => None
+  }
+
+  /** The table of a statement that has options of its own. */
+  def written(plan: LogicalPlan, options: Map[String, String]): Option[Target] = of(plan).map { t =>
+    val all = t.relation.options.asCaseSensitiveMap().asScala ++ options
+    new Target(t.relation.copy(options = new CaseInsensitiveStringMap(all.asJava)), t.relation.output)
   }
 
   private def ours(r: DataSourceV2Relation): Boolean = r.table match {
@@ -128,7 +157,7 @@ object RowChange {
   *
   * @param forced whether files are rewritten although the merge engine can execute most such statements */
 abstract class RowStatement(val target: Target, operation: String, forced: Boolean) {
-  protected val table: PaimonTable = target.relation.table.asInstanceOf[PaimonTable]
+  protected val table: PaimonTable = target.table
   protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
   /** The new values of each clause that updates rows. */
@@ -276,26 +305,14 @@ class DeleteRows(target: Target, condition: Expression, forced: Boolean = false)
 
   override protected def description: String = s"DELETE FROM ${table.name}${where(Some(condition), "WHERE")}"
 
-  override protected def execute(session: ClassicSession): Unit = wholePartitions(session) match {
-    case Some(predicates) => table.deleteWhere(predicates)
-    case None => write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows)))
+  /** No row has to be read if the condition is a filter over partitions. */
+  override protected def execute(session: ClassicSession): Unit = {
+    val partitions = if (table.deletesRowByRow) None else target.partitions(session, condition)
+    partitions.fold(write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows))))(table.deleteWhere)
   }
-
-  /** The condition as a filter over partitions, if it is one: then no row has to be read. */
-  private def wholePartitions(session: ClassicSession): Option[Array[Filtering]] =
-    if (table.deletesRowByRow || SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
-        !condition.references.subsetOf(AttributeSet(columns))) None
-    else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
-      case _: PlaceholderRelation => Some(Array.empty)
-      case Filter(simple, _: PlaceholderRelation) =>
-        val parts = ConjunctiveParts(simple).map(DataSourceV2Strategy.translateFilterV2)
-        if (parts.forall(_.isDefined) && table.selectsPartitions(parts.flatten.toArray)) Some(parts.flatten.toArray)
-        else None
-      case _ => None
-    }
 }
 
-private object ConjunctiveParts extends PredicateHelper {
+object ConjunctiveParts extends PredicateHelper {
   def apply(condition: Expression): Seq[Expression] = splitConjunctivePredicates(condition)
 }
 
