@@ -10,7 +10,7 @@ from paimon_spark.calls.context import CallContext, TableSource
 from paimon_spark.calls.parameters import RESULT, SUCCESS
 from paimon_spark.calls.plan import Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
-from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
+from paimon_spark.calls.report import DONE, NOTHING_TO_DO, STATUS, Report
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.maintenance.deletion import WRITE, Action
 from paimon_spark.core.table import Table
@@ -30,6 +30,7 @@ _TARGET_DATABASE = Param("target_database", ParamType.STRING, "The database of t
 _TARGET_TABLE = Param("target_table", ParamType.STRING, "The copy.", default="the same name")
 _PARALLELISM = Param("parallelism", ParamType.INT, "Number of tasks that copy files.", default="one per 256 MB")
 _SOURCES = ("hive", "paimon")
+_STATUS = f"{STATUS}. New databases are named: `{DONE}: the database archive is created`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,11 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class _Works:
+    """The tables to copy, and what the report states about new databases."""
+
     tables: tuple[_Work, ...]
     parallelism: int | None = None
+    databases: tuple[str, ...] = ()
 
 
 def _planned(
@@ -76,15 +80,17 @@ def _plan_of(tables: tuple[_Work, ...], parallelism: int | None = None) -> Plan[
     if parallelism is not None and parallelism < 1:
         raise ArgumentError(f"parallelism is {parallelism}.", hint="Give 1 or more.")
     actions = tuple(a for t in tables for a in t.plan.actions)
-    return Plan((*_new_databases(tables), *actions), _Works(tables, parallelism))
+    databases = tuple(_new_databases(tables))
+    return Plan((*databases, *actions), _Works(tables, parallelism, tuple(a.reason for a in databases)))
 
 
 def _new_databases(tables: tuple[_Work, ...]) -> Iterator[Action]:
-    """Yield the databases that are created for the copies."""
+    """Yield the databases that are created for the copies, each with a similar one that exists."""
     named = {(t.catalog.table_path(t.identifier).rpartition("/")[0], t.identifier.database): t for t in tables}
     for (path, database), work in named.items():
         if not work.catalog.database_exists(database):
-            yield Action(WRITE, path, 0, f"the database {database} is created")
+            near = did_you_mean(database, work.catalog.list_databases())
+            yield Action(WRITE, path, 0, f"the database {database} is created{'. ' * bool(near)}{near}")
 
 
 def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]) -> Report:
@@ -94,7 +100,7 @@ def _report(ctx: CallContext, plan: Plan[_Works], rows: list[tuple[object, ...]]
     done = [_executed(work, ctx, works.parallelism) for work in works.tables]
     return Report(
         result_rows=rows,
-        status=DONE if plan.actions else NOTHING_TO_DO,
+        status=NOTHING_TO_DO if not plan.actions else ": ".join([DONE, *works.databases]),
         snapshot_before=before,
         snapshot_after=(done[0].snapshot_id or before) if one is not None else None,
         files_out=sum(d.files for d in done),
@@ -125,6 +131,7 @@ class Copy:
     """
 
     requires = Privilege.SELECT
+    status = _STATUS
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the files."""
@@ -287,6 +294,7 @@ class Clone:
     """
 
     requires = Privilege.SELECT
+    status = _STATUS
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""
@@ -338,6 +346,7 @@ class CopyFiles:
     """Copy tables into another warehouse, as `clone` does. Paimon deprecates this procedure in favour of `clone`."""
 
     requires = Privilege.SELECT
+    status = _STATUS
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Works]:
         """List the tables and their files."""

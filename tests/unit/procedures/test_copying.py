@@ -55,6 +55,16 @@ def test_the_plan_names_a_new_database(lake: Warehouse, text: str) -> None:
     assert [found.count("the database other is created") for found in reasons] == [1, 0]
 
 
+def test_a_misspelt_database_is_told(lake: Warehouse) -> None:
+    lake.catalog.create_database("archive")
+    text = "the database archiv is created. Did you mean 'archive'?"
+    assert lake.call("EXPLAIN CALL sys.copy('t', 'archiv.u')")[0]["reason"] == text
+    (row,) = lake.call("copy('t', 'archiv.u')")
+    assert row["status"] == f"done: {text}"
+    (row,) = lake.call("copy('t', 'archiv.v')")
+    assert row["status"] == "done"
+
+
 def test_a_repeated_copy_replaces_the_partitions_of_the_source(lake: Warehouse) -> None:
     lake.call("copy('t', 'u')")
     lake.insert("db.u", (7, "a"), (8, "c"))
