@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -286,7 +287,7 @@ def _target(
     needed = {Target.TABLE: _NAMES, Target.NONE: (), Target.OPTIONAL: ()}.get(action.target, _NAMES[:1])
     missing = [f"--{name}" for name in needed if not (names[name] or "").strip()]
     if missing:
-        raise given.wrong(f"The action {action.name} misses {', '.join(missing)}.", "--path names all in one.")
+        raise given.wrong(f"The action {action.name} misses {', '.join(missing)}.", _both_names(table))
     if action.target in (Target.NONE, Target.DATABASE_NAME):
         unused = {Target.NONE: _NAMES}.get(action.target, _NAMES[1:])
         given_too = [f"--{name}" for name in unused if names[name] is not None]
@@ -295,10 +296,18 @@ def _target(
         return {} if database is None else {"database": database}
     if database is None:
         if table is not None:
-            raise given.wrong("--table is given without --database.", "Give both.")
+            raise given.wrong("--table is given without --database.", _both_names(table))
         return {}
     last = _ALL if table in (None, _ALL) else _argument_name(str(table))
     return {action.table: f"{_argument_name(database)}.{last}"} if action.procedure else {}
+
+
+def _both_names(table: str | None) -> str:
+    """Return how to name a database and a table."""
+    database, dot, name = (table or "").partition(".")
+    if database and dot and name:
+        return f"Write --database {shlex.quote(database)} --table {shlex.quote(name)}."
+    return "--path names all in one."
 
 
 def _argument_name(name: str) -> str:

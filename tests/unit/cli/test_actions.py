@@ -212,6 +212,9 @@ def test_the_catalog_s_options_win_over_the_warehouse() -> None:
     [
         ("compact", "misses --database, --table"),
         ("compact --database d", "misses --table"),
+        ("verify --table d.*", "misses --database. Write --database d --table '*'"),
+        ("compact --table d.t", "misses --database. Write --database d --table t."),
+        ("compact --table t", "misses --database. --path names"),
         ("compact x", "'x' is not an option"),
         ("compact --path /w/d/t", "not the path of a table"),
         ("compact --path /w/.db/t", "not the path of a table"),
