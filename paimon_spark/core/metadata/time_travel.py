@@ -145,11 +145,22 @@ def at_watermark(table: Table, watermark: int) -> Snapshot:
         found = table.snapshots.find(snapshot_id)
         if found is not None and found.watermark is not None and found.watermark >= watermark:
             return found
-    raise NotFoundError(
-        f"Table {table.name} has no snapshot with a watermark of {watermark} or later.",
-        hint="See the column watermark of its $snapshots table.",
-        kind=ErrorKind.SNAPSHOT_NOT_FOUND,
-    )
+    raise no_watermark(table, watermark, "later")
+
+
+def no_watermark(table: Table, watermark: int, direction: str) -> NotFoundError:
+    """Return the error for a table without a snapshot of that watermark, or one `earlier` or `later`."""
+    missing = f"Table {table.name} has no snapshot with a watermark of {watermark} or {direction}"
+    found = [s for i in table.snapshots.ids() if (s := table.snapshots.find(i)) is not None and s.watermark is not None]
+    marks = [(s.watermark, s.id) for s in found]
+    if not marks:
+        missing += "; none has a watermark."
+        hint = "Streams and the option 'end-input.watermark' of a write set watermarks. Use a snapshot id or a time."
+    else:
+        mark, snapshot_id = min(marks) if direction == "earlier" else max(marks)
+        missing += f"; the {'first' if direction == 'earlier' else 'last'} is {mark}, of snapshot {snapshot_id}."
+        hint = f"Give that watermark or {'a later' if direction == 'earlier' else 'an earlier'} one."
+    return NotFoundError(missing, hint=hint, kind=ErrorKind.SNAPSHOT_NOT_FOUND)
 
 
 def _by_options(table: Table, start: ScanStart, local_zone: tzinfo | None) -> ReadStart:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.time_travel import no_watermark
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, NotFoundError
@@ -42,7 +43,7 @@ def first_from_watermark(table: Table, watermark: int) -> Snapshot:
             break
     if found:
         return min(found, key=lambda item: item[:2])[2]
-    raise _no_watermark(table, watermark, "or later")
+    raise no_watermark(table, watermark, "later")
 
 
 @translate_io_errors()
@@ -56,16 +57,7 @@ def last_to_watermark(table: Table, watermark: int) -> Snapshot:
         stored = table.snapshots.find(snapshot_id)
         if stored is not None and stored.watermark is not None and stored.watermark <= watermark:
             return stored
-    raise _no_watermark(table, watermark, "or earlier")
-
-
-def _no_watermark(table: Table, watermark: int, direction: str) -> NotFoundError:
-    """Return the error for a table without a snapshot of that watermark."""
-    return NotFoundError(
-        f"Table {table.name} has no snapshot with a watermark of {watermark} {direction}.",
-        hint="See the column watermark of its $snapshots table.",
-        kind=ErrorKind.SNAPSHOT_NOT_FOUND,
-    )
+    raise no_watermark(table, watermark, "earlier")
 
 
 def _tagged(table: Table) -> list[Snapshot]:

@@ -54,7 +54,9 @@ def test_the_first_snapshot_from_a_watermark(lake: Lake) -> None:
     assert lake.state() == before
     found = {w: lake.one(f"create_tag_from_watermark('t', 'w{w}', {w})")["snapshot"] for w in (1, 1000, 1001, 3000)}
     assert found == {1: 2, 1000: 2, 1001: 3, 3000: 5}
-    with pytest.raises(NotFoundError, match="3001 or later"):
+    with pytest.raises(
+        NotFoundError, match=r"3001 or later; the last is 3000, of snapshot 5. Give that watermark or an earlier one"
+    ):
         lake.call("create_tag_from_watermark('t', 'x', 3001)")
 
 
@@ -75,10 +77,19 @@ def test_rollback_to_watermark(lake: Lake, watermark: int, target: int) -> None:
 
 def test_a_rollback_before_every_watermark_changes_nothing(lake: Lake) -> None:
     before = lake.state()
-    with pytest.raises(NotFoundError, match="999 or earlier"):
+    with pytest.raises(
+        NotFoundError, match=r"999 or earlier; the first is 1000, of snapshot 2. Give that watermark or a later"
+    ):
         lake.call("rollback_to_watermark('t', 999)")
     assert lake.state() == before
     assert lake.one("rollback_to_watermark('t', 3000)")["status"] == "nothing to do"
+
+
+def test_a_table_without_watermarks() -> None:
+    lake = Lake({"k": "INT", "v": "INT"})
+    written(lake, None)
+    with pytest.raises(NotFoundError, match="none has a watermark"):
+        lake.call("rollback_to_watermark('t', 999)")
 
 
 def test_expire_tags(lake: Lake) -> None:
