@@ -51,6 +51,7 @@ from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.predicate import Predicate, or_
+from paimon_spark.spec.units import UNIT_OF_DURATIONS
 
 _NONE = "none"
 _ORDERS = (_NONE, *Order)
@@ -59,7 +60,7 @@ _MODES = ("divided", "combined")
 _IDLE_TIME = Param(
     "partition_idle_time",
     ParamType.STRING,
-    "Only partitions without new files for this long, such as `1 h`.",
+    f"Only partitions without new files for this long, such as `1 h`. {UNIT_OF_DURATIONS}",
 )
 _STRATEGY = Param(
     "compact_strategy",

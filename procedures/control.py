@@ -16,7 +16,7 @@ from paimon_spark.core.maintenance.deletion import Action
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.stop import stop_job
 from paimon_spark.spec.rows import Timestamp
-from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.spec.units import UNIT_OF_DURATIONS, parse_duration_ms
 
 _TIMEOUT = "60 s"
 _DOCS = {
@@ -140,7 +140,12 @@ class _Stop:
     params=(
         TABLE,
         Param("query", ParamType.STRING, "The id or name of the job, as `SHOW JOBS` lists it.", required=True),
-        Param("timeout", ParamType.STRING, "How long to wait for its end, such as `5 min`.", default=_TIMEOUT),
+        Param(
+            "timeout",
+            ParamType.STRING,
+            f"How long to wait for its end, such as `5 min`. {UNIT_OF_DURATIONS}",
+            default=_TIMEOUT,
+        ),
     ),
     columns=(RESULT,),
     example="CALL sys.stop('default.T', 'compact_default.T');",

@@ -31,6 +31,7 @@ from paimon_spark.engine.health.maintain import (
 )
 from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_verification, verify
 from paimon_spark.errors import ArgumentError, PaimonError, did_you_mean
+from paimon_spark.spec.units import UNIT_OF_DURATIONS
 
 _MOST_DEFECTS = 10_000
 _LISTS = Param(
@@ -204,8 +205,8 @@ class _Maintenance:
         Param(
             "budget",
             ParamType.STRING,
-            "Begin nothing after this time: `10m`, `2 h`. What has begun is finished; a compaction stops after the "
-            "group of buckets that it is at.",
+            f"Begin nothing after this time: `10m`, `2 h`. {UNIT_OF_DURATIONS} What has begun is finished; a "
+            "compaction stops after the group of buckets that it is at.",
             default="no limit",
         ),
         Param(

@@ -20,10 +20,10 @@ from paimon_spark.engine.expiry.expire_changelogs import (
     plan_expire_changelogs,
 )
 from paimon_spark.engine.trash import open_run
+from paimon_spark.spec.units import MAX_INT
 
 _NEWEST = "newest"
 _NEVER = -(1 << 63)
-_NO_LIMIT = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class ExpireSnapshots:
         table = ctx.table(args.text("table"), args.table_options("options"))
         if args.form == _NEWEST and args.integer("retain_max") is not None:
             config = ExpireConfig(
-                retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=_NO_LIMIT
+                retain_max=args.integer("retain_max"), retain_min=1, older_than_millis=_NEVER, max_deletes=MAX_INT
             )
         else:
             config = _limits(ctx, args)

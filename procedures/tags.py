@@ -33,6 +33,7 @@ from paimon_spark.engine.refs.tags import (
 )
 from paimon_spark.engine.trash import open_run
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.units import UNIT_OF_DURATIONS
 
 _NEW_TAG = Param("tag", ParamType.STRING, "Name of the new tag.", required=True, aliases=("tag_name",))
 _SNAPSHOT = Param(
@@ -45,7 +46,7 @@ _SNAPSHOT = Param(
 _RETAINED = Param(
     "time_retained",
     ParamType.STRING,
-    "How long the tag is retained, such as `7 d`.",
+    f"How long the tag is retained, such as `7 d`. {UNIT_OF_DURATIONS}",
     default="table option `tag.default-time-retained`, otherwise forever",
 )
 _FORMS = (

@@ -21,6 +21,7 @@ from paimon_spark.spec.types import (
     TypeRoot,
     type_to_json,
 )
+from paimon_spark.spec.units import MAX_INT
 
 _PREFIX = "fields."
 _SEQUENCE_GROUP = ".sequence-group"
@@ -81,8 +82,8 @@ _NUMBERS = (
     TypeRoot.DOUBLE,
     TypeRoot.DECIMAL,
 )
-_MAX_LENGTH = (1 << 31) - 1
-_UNLIMITED = (1 << 31) - 1
+_MAX_LENGTH = MAX_INT
+_UNLIMITED = MAX_INT
 _UNORDERED = (TypeRoot.VARIANT, TypeRoot.BLOB)
 
 

@@ -13,7 +13,7 @@ from paimon_spark.spec.option_catalogue import Option, bad_value, check_key, che
 from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.time_zones import time_zone
-from paimon_spark.spec.units import parse_memory
+from paimon_spark.spec.units import MAX_INT, parse_memory
 
 STORE_PREFIXES = ("s3.", "s3a.", "fs.s3a.", "hadoop.fs.s3a.")
 """Prefixes of the options for access to a store. They are never stored with a table."""
@@ -105,7 +105,7 @@ _AT_LEAST_ONE_BYTE = (
     "postpone.target-size-per-bucket",
     "target-file-size",
 )
-_BUCKETS = range(POSTPONE_BUCKET, (1 << 31) - 1)
+_BUCKETS = range(POSTPONE_BUCKET, MAX_INT)
 _TIME_ZONES = ("sink.process-time-zone", "sink.watermark-time-zone")
 _SETTINGS_OF_FORMATS = {
     "parquet.block.size": "MemorySize",

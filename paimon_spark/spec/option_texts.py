@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 
 from paimon_spark.spec.option_catalogue import INFINITE, field_of, find_option
-from paimon_spark.spec.units import MAX_LONG, parse_duration_ms
+from paimon_spark.spec.units import MAX_INT, MAX_LONG, parse_duration_ms
 
-_MOST = {"Integer": str((1 << 31) - 1), "Long": str(MAX_LONG), "MemorySize": f"{MAX_LONG} b"}
+_MOST = {"Integer": str(MAX_INT), "Long": str(MAX_LONG), "MemorySize": f"{MAX_LONG} b"}
 _PLAIN = ("Boolean", "Double", "Enum", "Float")
 _WITH_UNIT = re.compile(r"\d+\s*[a-zµμ]*", re.IGNORECASE)
 

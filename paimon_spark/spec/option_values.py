@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from paimon_spark.spec.option_catalogue import INFINITE, check_value, find_option, known_options
-from paimon_spark.spec.units import MAX_LONG, parse_duration_ms, parse_memory
-
-_MAX_INT = (1 << 31) - 1
+from paimon_spark.spec.units import MAX_INT, MAX_LONG, parse_duration_ms, parse_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ class OptionValues:
         if text.lower() != INFINITE:
             return int(text)
         option = find_option(key)
-        return _MAX_INT if option is None or option.type == "Integer" else MAX_LONG
+        return MAX_INT if option is None or option.type == "Integer" else MAX_LONG
 
     def number_or_none(self, key: str) -> int | None:
         """Return an integer, or None if it is not set and has no default."""

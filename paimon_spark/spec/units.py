@@ -30,7 +30,9 @@ _BYTES = {
     **dict.fromkeys(("g", "gb", "gibibytes"), 1 << 30),
     **dict.fromkeys(("t", "tb", "tebibytes"), 1 << 40),
 }
+MAX_INT = (1 << 31) - 1
 MAX_LONG = (1 << 63) - 1
+UNIT_OF_DURATIONS = "A number alone is milliseconds."
 
 
 def parse_duration_ms(text: str) -> int:
@@ -51,7 +53,15 @@ def parse_duration_ms(text: str) -> int:
         total = int(whole + Fraction(iso["s"] or 0) * _SECOND)
         if total <= MAX_LONG:
             return -total if iso["sign"] else total
-    raise OptionError(f"'{text}' is not a duration.", hint="Write a number and a unit, such as 1 h, 30 min or 500 ms.")
+    raise OptionError(
+        f"'{text}' is not a duration.",
+        hint=f"Write a number and a unit, such as 1 h, 30 min or 500 ms. {UNIT_OF_DURATIONS}",
+    )
+
+
+def format_duration(millis: int) -> str:
+    """Return a duration in seconds, or in milliseconds if it is shorter than one."""
+    return f"{millis} ms" if millis < _SECOND else f"{millis / _SECOND:g} s"
 
 
 def parse_memory(text: str) -> int:

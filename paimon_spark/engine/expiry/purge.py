@@ -32,8 +32,7 @@ from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot
-
-_ALL = (1 << 31) - 1
+from paimon_spark.spec.units import MAX_INT
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ def execute_purge(plan: PurgePlan, runner: TaskRunner, trash: TrashRun | None = 
         ConflictError: every attempt conflicted with another commit.
     """
     table, now = plan.table, plan.clock_millis
-    everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=_ALL)
+    everything = ExpireConfig(retain_max=1, retain_min=1, older_than_millis=MOST_MILLIS, max_deletes=MAX_INT)
     branches_gone = execute_delete_branches(table, plan.branches, trash)
     tags_plan = plan_delete_tags(table, plan.tags) if plan.tags else None
     tags_gone = execute_delete_tags(table, tags_plan, trash) if tags_plan else None

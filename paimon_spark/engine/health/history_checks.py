@@ -29,8 +29,8 @@ from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.units import MAX_INT
 
-_MAX_INT = (1 << 31) - 1
 _EXPIRATION = "partition.expiration-time"
 
 
@@ -104,7 +104,7 @@ def expiry_ends(table: Table, snapshots: Sequence[Snapshot], now: int, consumers
         retain_max=max(options.snapshot_num_retained_max, least),
         retain_min=least,
         older_than_millis=now - options.snapshot_time_retained_ms,
-        max_deletes=_MAX_INT,
+        max_deletes=MAX_INT,
     )
     times = {s.id: s.time_millis for s in snapshots}
     floor = None if options.consumer_changelog_only else min(consumers.values(), default=None)
@@ -273,7 +273,7 @@ def check_retention(e: Examined) -> Iterator[Finding]:
 def _expired_partitions(e: Examined) -> Iterator[Finding]:
     options, layout = e.table.options, e.layout
     if strategy_of(options) is Strategy.UPDATE_TIME:
-        plan = plan_partition_expiry(e.table, e.now, at_most=_MAX_INT)
+        plan = plan_partition_expiry(e.table, e.now, at_most=MAX_INT)
         count, files, size = len(plan.partitions), plan.files, sum(a.bytes for a in plan.actions)
     else:
         limit = time_before(e.now, options.duration_ms(_EXPIRATION))

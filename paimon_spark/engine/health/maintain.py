@@ -29,8 +29,8 @@ from paimon_spark.engine.refs.tags import DeleteTagsPlan, execute_delete_tags, e
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
 from paimon_spark.errors import PaimonError
+from paimon_spark.spec.units import MAX_INT
 
-_MOST = (1 << 31) - 1
 _OPEN_COST = 4 << 20
 """A file fewer is worth so many bytes fewer, as in the planning of splits."""
 
@@ -160,7 +160,7 @@ def _planned(
         return manifests, manifests.actions
     if measure is Measure.EXPIRE_SNAPSHOTS:
         keys = [(str(RefKind.TAG), table.branch, name) for name in gone_tags]
-        expiry = plan_expire(table, ExpireConfig(max_deletes=_MOST), now, without=keys)
+        expiry = plan_expire(table, ExpireConfig(max_deletes=MAX_INT), now, without=keys)
         return expiry, expiry.actions
     if measure is Measure.EXPIRE_TAGS:
         gone = expired_tags(table, now)

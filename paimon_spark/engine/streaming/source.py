@@ -40,13 +40,14 @@ from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
 from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.types import DataType, type_to_json
+from paimon_spark.spec.units import MAX_LONG
 
 MOST_EMPTY = 5
 """A stream without new rows advances once it is this many snapshots behind, because they might expire."""
 SMALLEST = {
     "source.split.target-size": "1 b",
     "source.split.open-file-cost": "1 b",
-    "postpone.target-row-num-per-bucket": str((1 << 63) - 1),
+    "postpone.target-row-num-per-bucket": str(MAX_LONG),
 }
 """The options by which the splits of a snapshot depend on nothing else."""
 _KEPT_STATES = 4

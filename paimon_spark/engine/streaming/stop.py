@@ -18,6 +18,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.bounds import Long
 from paimon_spark.spec.stored_json import json_object, read_as
+from paimon_spark.spec.units import format_duration
 
 POLL_SECONDS = 5.0
 """How often a job looks for requests."""
@@ -82,13 +83,13 @@ def stop_job(table: Table, job: str, timeout_millis: int, clock_millis: int) -> 
     if _withdraw(table, path):
         raise ArgumentError(
             f"No job '{job}' that writes to table {table.name} has taken the request to end within "
-            f"{timeout_millis / 1000:g} s.",
+            f"{format_duration(timeout_millis)}.",
             hint="SHOW JOBS in its program lists the ids and names of jobs. The id is also the commit_user of the "
             "snapshots of the job.",
         )
     raise ArgumentError(
         f"The job '{job}' of table {table.name} has taken the request to end, but still runs after "
-        f"{timeout_millis / 1000:g} s.",
+        f"{format_duration(timeout_millis)}.",
         hint="It ends after its batch or compaction. Wait, or give a longer timeout.",
     )
 
