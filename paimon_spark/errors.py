@@ -217,9 +217,9 @@ class EngineError(PaimonError):
     default_kind = ErrorKind.ENGINE_FAILED
 
 
-def did_you_mean(name: str, choices: Iterable[str]) -> str:
-    """Return ``Did you mean 'x'?`` for the closest choice, or an empty string."""
-    near = difflib.get_close_matches(name.lower(), {c.lower(): c for c in choices}, n=1, cutoff=0.6)
+def did_you_mean(name: str, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return ``Did you mean 'x'?`` for the closest choice, or an empty string if none is as similar as `cutoff`."""
+    near = difflib.get_close_matches(name.lower(), {c.lower(): c for c in choices}, n=1, cutoff=cutoff)
     originals = {c.lower(): c for c in choices}
     return f"Did you mean '{originals[near[0]]}'?" if near else ""
 

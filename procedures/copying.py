@@ -30,6 +30,8 @@ _TARGET_DATABASE = Param("target_database", ParamType.STRING, "The database of t
 _TARGET_TABLE = Param("target_table", ParamType.STRING, "The copy.", default="the same name")
 _PARALLELISM = Param("parallelism", ParamType.INT, "Number of tasks that copy files.", default="one per 256 MB")
 _SOURCES = ("hive", "paimon")
+_MISSPELT = 0.8
+"""How similar the name of a new database is to a misspelt one: `shop_backup` is no misspelt `shop`."""
 _STATUS = f"{STATUS}. New databases are named: `{DONE}: the database archive is created`"
 
 
@@ -89,7 +91,7 @@ def _new_databases(tables: tuple[_Work, ...]) -> Iterator[Action]:
     named = {(t.catalog.table_path(t.identifier).rpartition("/")[0], t.identifier.database): t for t in tables}
     for (path, database), work in named.items():
         if not work.catalog.database_exists(database):
-            near = did_you_mean(database, work.catalog.list_databases())
+            near = did_you_mean(database, work.catalog.list_databases(), cutoff=_MISSPELT)
             yield Action(WRITE, path, 0, f"the database {database} is created{'. ' * bool(near)}{near}")
 
 

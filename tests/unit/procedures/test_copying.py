@@ -63,6 +63,8 @@ def test_a_misspelt_database_is_told(lake: Warehouse) -> None:
     assert row["status"] == f"done: {text}"
     (row,) = lake.call("copy('t', 'archiv.v')")
     assert row["status"] == "done"
+    (row,) = lake.call("copy('t', 'archive_copy.v')")
+    assert row["status"] == "done: the database archive_copy is created"
 
 
 def test_a_repeated_copy_replaces_the_partitions_of_the_source(lake: Warehouse) -> None:
