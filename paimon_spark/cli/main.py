@@ -23,7 +23,7 @@ from paimon_spark.cli.actions.run import only_reads
 from paimon_spark.cli.actions.run import run as run_action
 from paimon_spark.cli.actions.table import ACTIONS
 from paimon_spark.cli.archive import write_archive
-from paimon_spark.cli.output import forgiving_output
+from paimon_spark.cli.output import forgiving_output, open_closed_streams
 from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.errors import EngineError, ErrorKind, PaimonError, UsageError
 from paimon_spark.sqlparse.script import split_script
@@ -79,6 +79,7 @@ examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error, 2 for an invalid command line."""
     words = list(sys.argv[1:] if argv is None else argv)
+    open_closed_streams()
     with forgiving_output() as output:
         try:
             status: int | SystemExit = _run(words)

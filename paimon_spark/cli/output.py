@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -40,6 +41,22 @@ class _ForgivingFile(io.FileIO):
             except OSError as error:
                 self._output.failure = error
         return memoryview(data).nbytes
+
+
+def open_closed_streams() -> None:
+    """Open the null device in place of each standard stream that is closed.
+
+    Otherwise, files would take the descriptors of these streams, and messages would be written to the files.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # it takes the lowest descriptor that is free
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @contextmanager

@@ -90,6 +90,17 @@ def test_output_on_a_full_disk(tmp_path: Path, words: list[str], done: str) -> N
     assert (ended.returncode, ended.stderr) == (1, told)
 
 
+@pytest.mark.parametrize("closed", ["2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_an_action_with_closed_streams(tmp_path: Path, closed: str) -> None:
+    house = Warehouse(tmp_path)
+    house.create("db.t")
+    house.insert("db.t", (1, "a"))
+    action = ["-m", "paimon_spark.cli.main", "create_tag", "--tag_name", "a", "--path", f"{house.path}/db.db/t"]
+    statuses = [subprocess.call(["sh", "-c", f'"$0" "$@" {closed}', sys.executable, *action]) for _ in range(2)]
+    assert statuses == [0, 1]
+    assert house.call("create_tag('t', 'b')")
+
+
 def unread(command: list[str]) -> tuple[int, bytes]:
     """Run a command whose output is closed; return its status and its error output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
