@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from paimon_spark.core.metadata.lost_references import LostReference, SnapshotGap, lost_references, snapshot_gaps
+from paimon_spark.core.metadata.lost_references import LostReference, lost_references, snapshot_gaps
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKind, protecting_refs
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -31,7 +31,7 @@ from paimon_spark.engine.health.option_checks import check_options, valid_option
 from paimon_spark.engine.health.places import Hashes
 from paimon_spark.engine.health.references import ReferencedFiles, Unreadable, references_of, remaining
 from paimon_spark.engine.health.trash_checks import check_trash
-from paimon_spark.engine.health.verify import Verification
+from paimon_spark.engine.health.verify import Verification, lost_schemas
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
 from paimon_spark.spec.snapshot import Snapshot
@@ -69,7 +69,9 @@ def diagnose(
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
     lost = lost_references(table)
     findings = [_error(table, found.error.message) for found in lost]
-    findings += (_error(table, f"{gap.path} is missing: {gap.text}") for gap in _gaps(table, refs))
+    for place, held in _branches(table, refs):
+        findings += (_error(table, f"{e.message} {e.hint}") for _, e in lost_schemas(place, held))
+        findings += (_error(table, f"{gap.path} is missing: {gap.text}") for gap in snapshot_gaps(place, held))
     findings += _unreadable(table, referenced, latest)
     metas = ManifestStore(table).data_manifests(latest) if latest is not None and sound else []
     examined = Examined(
@@ -101,9 +103,10 @@ def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
 
 
-def _gaps(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[SnapshotGap]:
+def _branches(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[tuple[Table, list[ProtectingRef]]]:
+    """Yield each branch with its references."""
     for branch in sorted({r.branch for r in refs}):
-        yield from snapshot_gaps(replace(table, branch=branch), refs)
+        yield replace(table, branch=branch), [r for r in refs if r.branch == branch]
 
 
 def _error(table: Table, found: str) -> Finding:
@@ -147,13 +150,20 @@ def _directories(
         yield e.finding(Severity.ERROR, Code.UNREADABLE, str(error))
         return
     latest = [r for r in e.refs if _is_latest(e.table, r, e.latest)]
-    needed = referenced.files[referenced.of_any(latest)]
-    absent = np.sort(needed[~listed.holds(needed)])
+    mask = referenced.of_any(latest)
+    needed, told = referenced.files[mask], referenced.sizes[mask]
+    sizes = listed.sizes_of(needed)
+    absent = np.sort(needed[sizes < 0])
     missing = list(_missing(e, absent))
     if missing and remaining(e.table, latest):
         yield from missing
     verification = Verification(e.table, referenced, e.refs, listed)
-    faults = verification.confirmed(list(verification.metadata_files()))
+    resized = np.sort(needed[(sizes >= 0) & (told >= 0) & (sizes != told)])
+    doubtful = [
+        (e.table.paths.data_file(d.partition, d.bucket, d.file), d.file.file_size)
+        for d in entries_at(e.table, e.metas, resized)
+    ]
+    faults = verification.confirmed([*verification.metadata_files(), *verification.looked_up(doubtful)])
     if faults:
         more = f", and so are {len(faults) - 1} more" if len(faults) > 1 else ""
         yield e.finding(

@@ -109,20 +109,24 @@ def _definitions(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[Verifi
     for branch in sorted({r.branch for r in refs} | {table.branch}):
         place = replace(table, branch=branch)
         own = [r for r in refs if r.branch == branch]
-        for schema_id in sorted({r.snapshot.schema_id for r in own}):
-            try:
-                place.schema_store.get(schema_id)
-            except (NotFoundError, CorruptTableError) as e:
-                missing = isinstance(e, NotFoundError)
-                yield VerifiedDefect(
-                    Defect.MISSING if missing else Defect.UNREADABLE, place.paths.schema(schema_id), e.message
-                )
+        for path, e in lost_schemas(place, own):
+            missing = isinstance(e, NotFoundError)
+            yield VerifiedDefect(Defect.MISSING if missing else Defect.UNREADABLE, path, e.message)
         try:
             RefStore.of(place).consumers()
         except CorruptTableError as e:
             yield VerifiedDefect(Defect.UNREADABLE, _path_in(e.message), e.message)
         for gap in snapshot_gaps(place, own):
             yield VerifiedDefect(Defect.SNAPSHOT_GAP, gap.path, gap.text)
+
+
+def lost_schemas(table: Table, refs: Iterable[ProtectingRef]) -> Iterator[tuple[str, PaimonError]]:
+    """Yield the paths of the schemas of some references of a branch that cannot be read, and why."""
+    for schema_id in sorted({r.snapshot.schema_id for r in refs}):
+        try:
+            table.schema_store.get(schema_id)
+        except (NotFoundError, CorruptTableError) as e:
+            yield table.paths.schema(schema_id), e
 
 
 class Verification:
@@ -203,7 +207,7 @@ class Verification:
             for path, size, found in zip(paths.values(), sizes, listed, strict=True)
             if found < 0 or (size is not None and found != size)
         ]
-        yield from self._looked_up(doubtful)
+        yield from self.looked_up(doubtful)
 
     def _metadata_paths(self) -> Iterator[tuple[str, str]]:
         """Yield the places and paths of the files that are neither data nor changelog files."""
@@ -223,8 +227,8 @@ class Verification:
             for meta in self._metas(ref):
                 yield meta.file_name, paths.manifest(meta.file_name)
 
-    def _looked_up(self, doubtful: Sequence[tuple[str, int | None]]) -> Iterator[Fault]:
-        """Yield which files are really missing or of another size: listings of some stores lag."""
+    def looked_up(self, doubtful: Sequence[tuple[str, int | None]]) -> Iterator[Fault]:
+        """Yield which files, given with sizes, are really missing or have another size: listings of some stores lag."""
 
         def size_of(item: tuple[str, int | None]) -> int | None:
             try:
@@ -243,7 +247,7 @@ class Verification:
         payloads = self._payloads(depth)
         while some := list(islice(payloads, _TASKS_AT_ONCE)):
             doubtful = [item for _, found in some for item in found]
-            yield from self._looked_up(doubtful)
+            yield from self.looked_up(doubtful)
             work = [payload for payload, _ in some if payload]
             description = f"verify {self._table.name}: {len(work)} tasks"
             for result in runner.run("verify", work, description=description) if work else ():

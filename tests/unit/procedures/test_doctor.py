@@ -239,6 +239,28 @@ def test_missing_files_and_orphans() -> None:
     assert found(lake, Code.MISSING_FILES) == []
 
 
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_truncated_data_file_is_found(size: int) -> None:
+    lake = keyed()
+    lake.insert((1, 1, 1))
+    (path,) = (p for p in lake.state() if p.endswith(".parquet"))
+    data = lake.table.file_io.read(path)
+    lake.table.file_io.write(path, data[:size])
+    damaged = one(lake, Code.UNREADABLE)
+    assert damaged.found == f"{path} is missing or damaged (it has {size} bytes, the metadata says {len(data)})"
+    assert "verify" in str(damaged.remedy)
+    lake.table.file_io.write(path, data)
+    assert found(lake, Code.UNREADABLE) == []
+
+
+def test_a_missing_schema_of_a_snapshot_is_found() -> None:
+    lake = keyed()
+    lake.insert((1, 1, 1))
+    lake.call("alter_column_default_value('t', 'v', '7')")
+    lake.table.file_io.delete(lake.table.paths.schema(0))
+    assert "schema-0 is missing; there are: 1. Restore the file" in one(lake, Code.UNREADABLE).found
+
+
 def test_young_files_are_no_orphans() -> None:
     lake = keyed()
     lake.insert((1, 1, 1))
