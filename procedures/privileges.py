@@ -99,7 +99,8 @@ class InitFileBasedPrivilege:
 
     From then on, operations require [privileges](../privileges.md). The user `root` has all of them; `anonymous`, the
     user of catalogs without the catalog options `user` and `password`, has none. Catalogs that are open in other
-    processes notice it within ten seconds, those of Paimon when they are created again.
+    processes notice it within ten seconds, those of Paimon when they are created again. Of concurrent CALLs, one
+    succeeds, and the others fail with `COMMIT_CONFLICT` or since the warehouse has privileges.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Work]:

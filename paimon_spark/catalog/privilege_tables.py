@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from paimon_spark.core.columns import ROW_KIND
-from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.metadata_io import create_once, delete_best_effort, read_if_there, translate_io_errors
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
-from paimon_spark.errors import AccessDeniedError, CorruptTableError, ErrorKind
+from paimon_spark.errors import AccessDeniedError, ConflictError, CorruptTableError, ErrorKind
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.evolution import new_schema
@@ -39,6 +41,10 @@ _USER_KEY = ("user",)
 _PRIVILEGE_KEY = ("name", "entity_type", "privilege", "identifier")
 _DATABASE = "warehouse"
 """The database in the names of both tables, which are in none."""
+_CLAIM = "claim"
+"""The file of the process that creates the tables."""
+CLAIM_MILLIS = 600_000
+"""How long a claim holds."""
 _KNOWN_FOR_S = 10.0
 """How long a warehouse is taken for one without privileges, or with them, before the next look."""
 
@@ -147,13 +153,42 @@ class PrivilegeTables:
 
     @translate_io_errors()
     def create(self, users: Sequence[tuple[str, bytes]], now_millis: int) -> bool:
-        """Create both tables with the first users; return False if the warehouse has privileges already."""
-        table = self._created(USER_TABLE, _USERS, _USER_KEY, {"bucket": "1", "file.format": "avro"}, now_millis)
-        self.put_users(users, table)
-        schema = _new_schema(_PRIVILEGES, _PRIVILEGE_KEY, {"bucket": "1"}, now_millis)
-        made = self._schemas(PRIVILEGE_TABLE).try_create(schema)
-        self.forget()
-        return made
+        """Create both tables with the first users; return False if the warehouse has privileges already.
+
+        Raises:
+            ConflictError: another process is creating them.
+        """
+        with self._claimed(now_millis):
+            self.forget()
+            if self.enabled():
+                return False
+            table = self._created(USER_TABLE, _USERS, _USER_KEY, {"bucket": "1", "file.format": "avro"}, now_millis)
+            self.put_users(users, table)
+            schema = _new_schema(_PRIVILEGES, _PRIVILEGE_KEY, {"bucket": "1"}, now_millis)
+            made = self._schemas(PRIVILEGE_TABLE).try_create(schema)
+            self.forget()
+            return made
+
+    @contextmanager
+    def _claimed(self, now_millis: int) -> Iterator[None]:
+        """Hold the claim to create the tables; one that is older than ten minutes is of a process that died.
+
+        Without it, the passwords of the last of several processes would be stored, and each would report success.
+        """
+        path, data = f"{self._path(USER_TABLE)}/{_CLAIM}", f"{now_millis} {uuid.uuid4()}".encode()
+        found = read_if_there(self.file_io, path)
+        if found is not None and now_millis - _claim_millis(found) >= CLAIM_MILLIS:
+            self.file_io.delete(path)
+        if not create_once(self.file_io, path, data):
+            raise ConflictError(
+                f"Another CALL is giving privileges to the warehouse {self.warehouse}.",
+                hint="Wait until it has ended. If it was interrupted, repeat this one after ten minutes, or delete "
+                f"{path}.",
+            )
+        try:
+            yield
+        finally:
+            delete_best_effort(self.file_io, [path])
 
     def put_users(self, users: Sequence[tuple[str, bytes]], table: Table | None = None) -> None:
         """Add users, or change their passwords."""
@@ -218,6 +253,12 @@ class PrivilegeTables:
 
     def _path(self, name: str) -> str:
         return f"{self.warehouse.rstrip('/')}/{name}"
+
+
+def _claim_millis(data: bytes) -> int:
+    """Return the time of a claim; 0 if it is malformed."""
+    millis = data.partition(b" ")[0]
+    return int(millis) if millis.isdigit() else 0
 
 
 def _new_schema(columns: dict[str, str], key: Sequence[str], options: dict[str, str], now_millis: int) -> TableSchema:

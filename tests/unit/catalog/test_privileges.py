@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.run import run_call
 from paimon_spark.catalog.filesystem import FileSystemCatalog
-from paimon_spark.catalog.privilege_tables import PRIVILEGE_TABLE, PrivilegeTables, password_hash
+from paimon_spark.catalog.privilege_tables import CLAIM_MILLIS, PRIVILEGE_TABLE, PrivilegeTables, password_hash
 from paimon_spark.catalog.privileged import PrivilegedCatalog
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.core.manifest_cache import clear_cache
@@ -24,8 +26,9 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.engine.streaming.start import first_offset
-from paimon_spark.errors import AccessDeniedError, ErrorKind, PaimonError
+from paimon_spark.errors import AccessDeniedError, ConflictError, ErrorKind, PaimonError
 from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.evolution import SetComment, new_schema
 from paimon_spark.spec.identifier import Identifier
@@ -536,12 +539,62 @@ def test_an_interrupted_begin_is_repeated() -> None:
             enabled = in_memory(store).privileges.enabled()
             if not enabled:
                 assert in_memory(store).privileges.grants() is None
-                assert in_memory(store).privileges.create(users, 0)
+                assert in_memory(store).privileges.create(users, CLAIM_MILLIS)
         root = in_memory(store, "root", "pw")
         assert root.require(CATALOG, Privilege.ADMIN)
         if died.changes < at:
             break
     assert at > 5
+
+
+class Meeting:
+    """A store on which two threads wait for each other before they create their first files."""
+
+    def __init__(self, inner: FileIO) -> None:
+        self.inner, self.left, self.barrier = inner, [1, 2], threading.Barrier(2)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def create_exclusive(self, path: str, data: bytes) -> bool:
+        if self.left:
+            self.left.pop()
+            self.barrier.wait(10)
+        return self.inner.create_exclusive(path, data)
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_one_of_two_begins_wins(tmp_path: Path, local: bool) -> None:
+    root = str(tmp_path) if local else "/wh"
+    store = Meeting(LocalFileIO() if local else InMemoryFileIO())
+
+    def begin(password: str) -> bool | PaimonError:
+        tables = PrivilegeTables(root, store)
+        try:
+            return tables.create([("root", password_hash(password)), (ANONYMOUS, password_hash(ANONYMOUS))], 0)
+        except ConflictError as e:
+            return e
+
+    with ThreadPoolExecutor(2) as pool:
+        ended = dict(zip("ab", pool.map(begin, "ab"), strict=True))
+    assert sorted(v is True for v in ended.values()) == [False, True]
+    for password, outcome in ended.items():
+        tables = PrivilegeTables(root, store, "root", password_hash(password))
+        if outcome is True:
+            assert tables.grants() is not None
+        else:
+            assert outcome is False or "COMMIT_CONFLICT" in str(outcome)
+            with pytest.raises(AccessDeniedError, match="LOGIN_FAILED"):
+                tables.grants()
+
+
+def test_an_interrupted_begin_holds_others_up() -> None:
+    store, users = InMemoryFileIO(), [("root", password_hash("pw"))]
+    with pytest.raises(KeyboardInterrupt):
+        in_memory(FaultFileIO(store, Nth(4))).privileges.create(users, 0)
+    with pytest.raises(ConflictError, match=r"after ten minutes, or delete /wh/user.sys/claim"):
+        in_memory(store).privileges.create(users, CLAIM_MILLIS - 1)
+    assert in_memory(store).privileges.create(users, CLAIM_MILLIS)
 
 
 def test_half_of_the_tables_refuses_everything() -> None:
