@@ -130,6 +130,7 @@ class Undo:
     purge. The CALL fails with `UNDO_IMPOSSIBLE` and changes nothing if a snapshot id, a tag or a branch of the run is
     used again, or if files that its snapshots need are in another run or were deleted. `dry_run => true` checks the
     same. An interrupted undo is completed by the next CALL. Do not undo a rollback while the table is being written.
+    If files were removed from the trash by other programs, the others come back, and the status states the number.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Undo]:
@@ -145,6 +146,7 @@ class Undo:
         done = execute_undo(work.plan)
         return Report(
             result_rows=[(done.files, done.snapshots, done.changelogs, done.tags, done.branches)],
+            status=f"{DONE}: {work.plan.lost}" if work.plan.lost else DONE,
             snapshot_before=work.latest_id,
             snapshot_after=work.table.snapshots.latest_id(),
             files_out=done.files,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from paimon_spark.core.cancellation import uninterrupted
-from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action
+from paimon_spark.core.maintenance.deletion import DELETE, WARN, WRITE, Action
 from paimon_spark.core.maintenance.rollback import newer_refs
 from paimon_spark.core.maintenance.trash import (
     TrashKind,
@@ -66,8 +66,9 @@ class KeptFile:
 
 @dataclass(slots=True)
 class _Contents:
-    """The files of a run by what they are."""
+    """The files of a run by what they are; `count` includes those that the run itself created."""
 
+    count: int = 0
     files: list[KeptFile] = field(default_factory=list)
     snapshots: dict[int, KeptFile] = field(default_factory=dict)
     changelogs: dict[int, KeptFile] = field(default_factory=dict)
@@ -88,13 +89,17 @@ class _Contents:
 
 @dataclass(frozen=True, slots=True)
 class UndoPlan:
-    """The files that go back; `removed` are the snapshots that are rolled back after a purge is undone."""
+    """The files that go back; `removed` are the snapshots that are rolled back after a purge is undone.
+
+    `lost` is the warning about files that the run had and the trash has not any more.
+    """
 
     table: Table
     record: TrashRecord
     contents: _Contents
     removed: tuple[int, ...] = ()
     actions: tuple[Action, ...] = ()
+    lost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +134,10 @@ def plan_undo(table: Table, record: TrashRecord) -> UndoPlan:
     _check_unused(table, record, contents)
     removed = _check_snapshots(table, record, contents)
     _check_files(table, record, contents)
-    return UndoPlan(table, record, contents, removed, _actions(table, record, contents, removed))
+    lost, actions = _lost(record, contents), _actions(table, record, contents, removed)
+    if lost:
+        actions = (Action(WARN, TrashPaths(table).files(record.run), 0, lost), *actions)
+    return UndoPlan(table, record, contents, removed, actions, lost)
 
 
 @uninterrupted()
@@ -182,6 +190,7 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
     run = TrashedRun(paths.files(record.run), len(paths.root))
     groups = {RefKind.TAG: found.tags, CONSUMER: found.consumers}
     for status in run_files(table, record.run):
+        found.count += 1
         file = KeptFile(run, paths.original(record.run, status.path), status.size)
         reference = reference_of(table, file.path)
         branch = BRANCH_FILE.fullmatch(file.path[len(paths.root) + 1 :])
@@ -198,6 +207,13 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
     for name in [n for n, files in found.branches.items() if not any(_SCHEMA in f.path for f in files)]:
         found.files += found.branches.pop(name)  # orphans beside its metadata: a deleted branch has a schema
     return found
+
+
+def _lost(record: TrashRecord, contents: _Contents) -> str:
+    """Return a warning if a complete run has fewer files than it took; empty otherwise."""
+    if record.state is not TrashState.DONE or record.files is None or contents.count >= record.files:
+        return ""
+    return f"{record.files - contents.count} of the {record.files} files of the run are missing in the trash"
 
 
 def _check_branches(table: Table, record: TrashRecord, contents: _Contents) -> None:

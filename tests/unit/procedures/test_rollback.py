@@ -118,3 +118,13 @@ def test_forms_of_expire_changelogs() -> None:
     assert "All" in lake.one("expire_changelogs('t', true)")["result"]
     assert left() == []
     assert lake.one("expire_changelogs(table => 't')")["status"] == "nothing to do"
+
+
+def test_an_undo_states_files_that_are_lost(lake: Lake) -> None:
+    lake.call("rollback_to('t', 3)")
+    (gone,) = (p for p in lake.state() if p.endswith("/files/snapshot/snapshot-5"))
+    lake.table.file_io.delete(gone)
+    text = "1 of the 3 files of the run are missing in the trash"
+    assert lake.call("EXPLAIN CALL sys.undo('t', 'last')")[0]["reason"] == text
+    row = lake.one("undo('t', 'last')")
+    assert (row["restored_snapshots"], row["snapshot_after"], row["status"]) == (1, 4, f"done: {text}")
