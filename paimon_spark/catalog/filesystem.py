@@ -449,7 +449,9 @@ class FileSystemCatalog:
         if self.file_io.exists(path):
             return NotFoundError(
                 f"'{identifier.base.full_name}' is not a Paimon table: the directory {path} has no schema.",
-                hint="Choose another name, or check the contents of that directory.",
+                hint=f"It has snapshots: restore its schema files, {path}/schema, from a backup."
+                if self.file_io.list(f"{path}/snapshot")
+                else "Choose another name, or check the contents of that directory.",
             )
         known = self.list_tables(identifier.database) + self.list_views(identifier.database)
         hint = (

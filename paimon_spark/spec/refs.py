@@ -13,7 +13,7 @@ from paimon_spark.errors import ArgumentError, CorruptTableError, OptionError
 from paimon_spark.spec.bounds import Int, Long
 from paimon_spark.spec.identifier import check_new_name
 from paimon_spark.spec.paths import MAIN_BRANCH
-from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.snapshot import TAG, Snapshot, corrupt, parse_snapshot
 from paimon_spark.spec.stored_json import json_object, read_as
 from paimon_spark.spec.units import parse_duration_ms
 
@@ -67,14 +67,12 @@ def parse_tag(text: str | bytes, where: str) -> Tag:
     Raises:
         CorruptTableError: it is not a snapshot, or its time or retention is invalid.
     """
-    snapshot, raw = parse_snapshot(text, where)
+    snapshot, raw = parse_snapshot(text, where, TAG)
     try:
         keys = read_as(_TagKeys, raw)
         return Tag(snapshot, _create_time(keys.tag_create_time), _retained(keys.tag_time_retained))
     except (ValueError, TypeError, OverflowError, OptionError) as e:
-        raise CorruptTableError(
-            f"The tag file {where} is malformed: {e}.", hint="Delete the tag and create it again."
-        ) from e
+        raise corrupt(where, str(e), TAG) from e
 
 
 def _create_time(value: str | tuple[int, ...] | None) -> datetime | None:

@@ -12,6 +12,14 @@ from paimon_spark.spec.bounds import FileName, Id, Long, Millis
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.stored_json import json_object, keys_of, read_as, texts
 
+SNAPSHOT, TAG = "snapshot", "tag"
+"""Kinds of files that hold a snapshot."""
+_REMEDIES = {
+    SNAPSHOT: "Restore the file from a backup. If it is the latest snapshot, roll back to an earlier snapshot or tag.",
+    TAG: "Restore the file from a backup. To give up the tag, delete the file; sys.remove_orphan_files then removes "
+    "what only the tag needed.",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
@@ -58,7 +66,7 @@ RETIRED_OPERATIONS: Mapping[str, Operation | None] = {"DROP_PARTITION": Operatio
 _OF_TAGS = ("tagCreateTime", "tagTimeRetained")
 
 
-def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str, Any]]:
+def parse_snapshot(text: str | bytes, where: str, of: str = SNAPSHOT) -> tuple[Snapshot, Mapping[str, Any]]:
     """Parse a snapshot or tag file; return it with the raw object (tags carry more keys).
 
     Raises:
@@ -74,15 +82,13 @@ def parse_snapshot(text: str | bytes, where: str) -> tuple[Snapshot, Mapping[str
             known["operation"] = _operation(operation)
         return read_as(Snapshot, known), raw
     except ValueError as e:
-        raise _corrupt(where, str(e)) from e
+        raise corrupt(where, str(e), of) from e
 
 
 def _operation(text: str) -> str | None:
     return Operation(text) if text in set(Operation) else RETIRED_OPERATIONS.get(text, text)
 
 
-def _corrupt(where: str, what: str) -> CorruptTableError:
-    return CorruptTableError(
-        f"The snapshot file {where} is malformed: {what}.",
-        hint="Restore the file, or roll back to an earlier snapshot or tag.",
-    )
+def corrupt(where: str, what: str, of: str) -> CorruptTableError:
+    """Return the error about a malformed file of a snapshot or tag."""
+    return CorruptTableError(f"The {of} file {where} is malformed: {what}.", hint=_REMEDIES[of])

@@ -21,7 +21,7 @@ from paimon_spark.fs.base import FileIO, FileStatus
 from paimon_spark.spec.identifier import MAX_NAME_BYTES, SYSTEM_SEPARATOR, check_new_name, is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
 from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
-from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.snapshot import TAG, Snapshot, parse_snapshot
 
 _TAG = "tag-"
 BRANCH_PREFIX = "branch-"
@@ -90,7 +90,7 @@ class RefStore:
     def find_tagged_snapshot(self, name: str) -> Snapshot | None:
         """Return the snapshot of a tag, or None if there is no such tag; its retention need not be readable."""
         found = self._tag_file(name)
-        return None if found is None else parse_snapshot(*found)[0]
+        return None if found is None else parse_snapshot(*found, TAG)[0]
 
     def _tag_file(self, name: str) -> tuple[bytes, str] | None:
         """Return the content and the path of a tag's file."""

@@ -204,6 +204,9 @@ class TestTables:
                 c.drop_table(T, ignore_if_not_exists=ignore)
         with pytest.raises(AlreadyExistsError, match=r"'readme\.txt'"):
             c.create_table(T, schema())
+        c.file_io.write("/wh/db.db/words/snapshot/snapshot-1", b"{}")
+        with pytest.raises(NotFoundError, match=r"It has snapshots: restore its schema files, /wh/db.db/words/schema"):
+            c.load_table(T)
         assert c.file_io.exists("/wh/db.db/words/readme.txt")
 
     def test_stray_files_in_the_schema_directory_do_no_harm(self) -> None:

@@ -201,3 +201,18 @@ def test_a_directory_in_place_of_a_file(tmp_path: Path, name: str) -> None:
     assert [(r["defect"], r["path"]) for r in warehouse.call("verify('t')")] == [("UNREADABLE", str(place))]
     with pytest.raises(CorruptTableError, match="is a directory"):
         warehouse.call("remove_orphan_files(table => 't', older_than => '1969-01-01')")
+
+
+def test_a_broken_tag_states_how_to_give_it_up() -> None:
+    lake = Lake({"k": "INT", "v": "INT"})
+    lake.insert((1, 1))
+    lake.call("create_tag('t', 'a')")
+    path = lake.table.paths.tag("a")
+    lake.table.file_io.write(path, b"{")
+    for text in ("delete_tag('t', 'a')", "remove_orphan_files('t')"):
+        with pytest.raises(
+            CorruptTableError, match=rf"The tag file {path} is malformed.*give up the tag, delete the file"
+        ):
+            lake.call(text)
+    lake.table.file_io.delete(path)
+    assert lake.call("doctor('t')") == []
