@@ -183,6 +183,21 @@ def scope_of(key: str) -> Scope | None:
     return honoured().get(option.name)
 
 
+COUNTERPARTS: Mapping[str, str] = {
+    "replacewhere": "Use INSERT INTO t REPLACE WHERE …, or df.writeTo('t').overwrite(condition).",
+    "partitionoverwritemode": "Use df.writeTo('t').overwritePartitions(), or spark.sql.sources.partitionOverwriteMode.",
+    **dict.fromkeys(("mergeschema", "merge-schema"), "Use 'write.merge-schema' = 'true'."),
+    "overwriteschema": "Use CREATE OR REPLACE TABLE, or df.writeTo('t').createOrReplace().",
+    "snapshot-id": "Use 'scan.snapshot-id'.",
+    "as-of-timestamp": "Use 'scan.timestamp-millis'.",
+    **dict.fromkeys(
+        ("readchangefeed", "readchangedata"),
+        "Use 'read.changelog' = 'true' in a stream, and paimon_incremental_query in a query.",
+    ),
+}
+"""What to use instead of options of other table formats, by their names in lower case."""
+
+
 def check_dynamic(
     key: str, *, of: str, scopes: Iterable[Scope] = (Scope.READ, Scope.STREAM, Scope.WRITE, Scope.CALL)
 ) -> Option:
@@ -200,10 +215,10 @@ def check_dynamic(
     """
     option = check_key(key)
     if option is None:
-        raise OptionError(
-            f"There is no table option '{key}'.",
-            hint="`CALL sys.config('db.t')` lists the options of a table and their defaults.",
+        hint = COUNTERPARTS.get(
+            key.lower(), "`CALL sys.config('db.t')` lists the options of a table and their defaults."
         )
+        raise OptionError(f"There is no table option '{key}'.", hint=hint)
     scope = scope_of(key)
     if scope in (*scopes, Scope.TABLE):
         return option

@@ -164,6 +164,20 @@ def test_keys_that_a_statement_cannot_give(key: str, says: str) -> None:
     assert says in str(e.value)
 
 
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("replaceWhere", r"REPLACE WHERE"),
+        ("mergeSchema", r"write\.merge-schema"),
+        ("snapshot-id", r"scan\.snapshot-id"),
+        ("whatever", r"sys\.config"),
+    ],
+)
+def test_options_of_other_formats(key: str, hint: str) -> None:
+    with pytest.raises(OptionError, match=hint):
+        check_dynamic(key, of="INSERT", scopes=(Scope.WRITE,))
+
+
 def test_keys_that_a_statement_can_give() -> None:
     assert check_dynamic("write.compaction-skip", of="INSERT", scopes=(Scope.WRITE,)).name == "write-only"
     assert check_dynamic("scan.snapshot-id", of="the session").name == "scan.snapshot-id"
