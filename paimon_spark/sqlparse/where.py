@@ -41,6 +41,12 @@ _OPERATORS: dict[type, tuple[Operator, Operator]] = {
     exp.NullSafeEQ: ("<=>", "<=>"),
 }
 """Operator as written, and with its operands swapped."""
+_PARTS: dict[type, tuple[str, ...]] = {
+    exp.In: ("this", "expressions"),
+    exp.Between: ("this", "low", "high"),
+    exp.Like: ("this", "expression", "negate"),
+}
+"""The parts of a condition that are read; others are refused: BETWEEN SYMMETRIC, IN (SELECT …)."""
 _BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
 
 
@@ -98,10 +104,9 @@ class _Reader:
             ) from None
 
     def condition(self, tree: Any) -> Predicate:
-        while isinstance(tree, exp.Paren):
-            tree = tree.this
+        tree = _bare(tree)
         for kind, read in _CONDITIONS.items():
-            if isinstance(tree, kind):
+            if isinstance(tree, kind) and not _clauses(tree):
                 return read(self, tree)
         raise self._unsupported(tree)
 
@@ -170,7 +175,8 @@ class _Reader:
         body, wildcard = pattern.this.removesuffix("%"), pattern.this.endswith("%")
         if any(c in body for c in "%_\\"):
             raise self._unsupported(tree)
-        return StartsWith(column, body) if wildcard else Comparison("=", column, body)
+        found = StartsWith(column, body) if wildcard else Comparison("=", column, body)
+        return Not(found) if tree.args.get("negate") else found
 
     def flag(self, tree: Any) -> Predicate:
         column = self._column(tree)
@@ -244,7 +250,13 @@ def _word(tree: Any) -> str:
         return "a literal where a column is expected"
     if isinstance(tree, exp.Column):
         return f"the column '{tree.name}' where a literal belongs"
-    return f"the expression '{tree.key.upper()}'"
+    return f"the expression '{' '.join([tree.key, *_clauses(tree)]).upper()}'"
+
+
+def _clauses(tree: Any) -> list[str]:
+    """Return the names of the clauses of a condition that change its meaning and that are not supported."""
+    known = _PARTS.get(type(tree))
+    return [] if known is None else [k for k, v in tree.args.items() if v and k not in known]
 
 
 def _bare(tree: Any) -> Any:
