@@ -10,12 +10,14 @@ import base64
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeGuard, get_args
 
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.like_patterns import pattern_prefix, pattern_regex
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.stats import ColumnStats
 
@@ -62,6 +64,14 @@ class StartsWith:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """`column` LIKE '`pattern`', where a backslash escapes (`spec.like_patterns`)."""
+
+    column: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
 class And:
     """All of `parts`."""
 
@@ -92,7 +102,7 @@ class AlwaysFalse:
     """False for every row."""
 
 
-Leaf = Comparison | InList | IsNull | StartsWith
+Leaf = Comparison | InList | IsNull | StartsWith | Like
 Predicate = Leaf | And | Or | Not | AlwaysTrue | AlwaysFalse
 TRUE = AlwaysTrue()
 FALSE = AlwaysFalse()
@@ -227,6 +237,8 @@ def _evaluate_leaf(pred: Leaf, value: Any) -> bool | None:
         return None if pred.value is None else _HOLDS[pred.op](order(value, pred.value))
     if isinstance(pred, StartsWith):
         return _starts_with(value, pred.prefix)
+    if isinstance(pred, Like):
+        return re.fullmatch(pattern_regex(pred.pattern), value, re.DOTALL) is not None
     if any(v is not None and order(value, v) == 0 for v in pred.values):
         return not pred.negated
     return None if None in pred.values else pred.negated
@@ -333,10 +345,10 @@ def _known(bound: Any) -> Any:
     return None if _is_nan(bound) else bound
 
 
-def _may_leaf(pred: Comparison | InList | StartsWith, low: Any, high: Any) -> bool:
-    if isinstance(pred, StartsWith):
-        size = len(pred.prefix)
-        return (low is None or low[:size] <= pred.prefix) and (high is None or high >= pred.prefix)
+def _may_leaf(pred: Comparison | InList | StartsWith | Like, low: Any, high: Any) -> bool:
+    if isinstance(pred, StartsWith | Like):
+        prefix = pred.prefix if isinstance(pred, StartsWith) else pattern_prefix(pred.pattern)
+        return (low is None or low[: len(prefix)] <= prefix) and (high is None or high >= prefix)
     if isinstance(pred, InList):
         if not pred.negated:
             return any(v is not None and _within(v, low, high) for v in pred.values)
@@ -361,7 +373,7 @@ _OPPOSITES: dict[str, Operator] = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", "
 
 
 def push_not(pred: Predicate) -> Predicate:
-    """Return an equivalent predicate in which Not applies to StartsWith and ``is`` only."""
+    """Return an equivalent predicate in which Not applies to StartsWith, Like and ``is`` only."""
     if isinstance(pred, And | Or):
         return type(pred)(tuple(push_not(p) for p in pred.parts))
     return _negate(pred.part) if isinstance(pred, Not) else pred
@@ -380,7 +392,7 @@ def _negate(pred: Predicate) -> Predicate:
         return InList(pred.column, pred.values, not pred.negated)
     if isinstance(pred, IsNull):
         return IsNull(pred.column, not pred.negated)
-    if isinstance(pred, StartsWith) or pred.op == "is":
+    if isinstance(pred, StartsWith | Like) or pred.op == "is":
         return Not(pred)
     if pred.op != "<=>":
         return Comparison(_OPPOSITES[pred.op], pred.column, pred.value)
@@ -484,6 +496,8 @@ def to_plain(pred: Predicate) -> list[Any]:
         return ["not in" if pred.negated else "in", pred.column, [value_to_plain(v) for v in pred.values]]
     if isinstance(pred, IsNull):
         return ["is not null" if pred.negated else "is null", pred.column]
+    if isinstance(pred, Like):
+        return ["like", pred.column, pred.pattern]
     return ["starts with", pred.column, value_to_plain(pred.prefix)]
 
 
@@ -507,6 +521,8 @@ def from_plain(raw: Any) -> Predicate:
         if not isinstance(prefix, str | bytes):
             raise ValueError(f"{prefix!r} is not a prefix")
         return StartsWith(column, prefix)
+    if op == "like":
+        return Like(column, str(rest[1]))
     if op not in get_args(Operator):
         raise ValueError(f"unknown operator {op!r}")
     return Comparison(op, column, value_from_plain(rest[1]))

@@ -7,6 +7,7 @@ generated, so ``'it''s'`` keeps its quote and each error has line and column.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from string import hexdigits
 from typing import Any, ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -222,7 +223,11 @@ def parse_statements(text: str) -> list[Any]:
     Raises:
         SqlSyntaxError: `text` does not parse.
     """
+    previous = None
     for piece in pieces(text):
+        if previous is not None and piece.kind is PieceKind.STRING and previous.text in ("x", "X"):
+            _check_bytes(previous.text, piece.text)
+        previous = piece if piece.kind is PieceKind.CODE else None
         if not piece.closed:
             line, column = position(text, piece.start)
             what = "comment" if piece.kind is PieceKind.COMMENT else "quote"
@@ -231,6 +236,15 @@ def parse_statements(text: str) -> list[Any]:
         return [tree for tree in PaimonDialect().parse(text) if tree is not None]
     except (SqlglotError, *_TRIPS) as e:
         raise SqlSyntaxError(f"The text does not parse: {_first_line(e)}.") from e
+
+
+def _check_bytes(mark: str, quoted: str) -> None:
+    digits = quoted[1:-1]
+    if quoted.endswith("'") and not all(c in hexdigits for c in digits):
+        raise SqlSyntaxError(
+            f"The bytes {mark}{quoted} are not written in hexadecimal digits.",
+            hint="Write two of 0 to 9 and A to F for each byte, without blanks: X'0AFF'.",
+        )
 
 
 def _first_line(e: Exception) -> str:

@@ -11,12 +11,14 @@ from typing import Any
 from sqlglot import exp
 
 from paimon_spark.errors import ArgumentError, SqlSyntaxError, did_you_mean
+from paimon_spark.spec.like_patterns import normal_pattern, simple_pattern
 from paimon_spark.spec.predicate import (
     FALSE,
     TRUE,
     Comparison,
     InList,
     IsNull,
+    Like,
     Not,
     Operator,
     Predicate,
@@ -26,9 +28,9 @@ from paimon_spark.spec.predicate import (
 )
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, TypeRoot
-from paimon_spark.sqlparse.casts import cast_number, cast_text
 from paimon_spark.sqlparse.dialect import parse_statements
-from paimon_spark.sqlparse.numbers import compare_beyond, holds, is_exact, number_of
+from paimon_spark.sqlparse.filter_values import Given, bare, column_value, day_of, given_value
+from paimon_spark.sqlparse.numbers import compare_after, compare_beyond, holds, is_numeric
 from paimon_spark.sqlparse.tokens import join_touching_strings
 
 _OPERATORS: dict[type, tuple[Operator, Operator]] = {
@@ -39,21 +41,26 @@ _OPERATORS: dict[type, tuple[Operator, Operator]] = {
     exp.GT: (">", "<"),
     exp.GTE: (">=", "<="),
     exp.NullSafeEQ: ("<=>", "<=>"),
+    exp.NullSafeNEQ: ("<=>", "<=>"),
 }
-"""Operator as written, and with its operands swapped."""
+"""Operator as written, and with its operands swapped; IS DISTINCT FROM is the negation of ``<=>``."""
 _PARTS: dict[type, tuple[str, ...]] = {
     exp.In: ("this", "expressions"),
     exp.Between: ("this", "low", "high"),
     exp.Like: ("this", "expression", "negate"),
 }
 """The parts of a condition that are read; others are refused: BETWEEN SYMMETRIC, IN (SELECT …)."""
-_BYTES = (TypeRoot.BINARY, TypeRoot.VARBINARY)
+_WORDS = {"trycast": "cast", "regexplike": "rlike"}
+"""The words of SQL for expressions with another name in sqlglot."""
+_LONGEST_PATTERN = 1000
 
 
 def parse_where(text: str, schema: TableSchema, *, zone: tzinfo = UTC, parameter: str = "where") -> Predicate:
     """Return the predicate of a filter over partition columns.
 
-    Supported: comparisons of a column with a literal, IN, BETWEEN, LIKE 'prefix%', IS NULL, AND, OR, NOT, TRUE, FALSE.
+    Supported: comparisons of a column with a literal, IN, BETWEEN, LIKE, IS [NOT] NULL, IS [NOT] TRUE or FALSE of a
+    boolean column, IS [NOT] DISTINCT FROM, AND, OR, NOT, TRUE, FALSE. Numbers compare as in Spark: FLOAT columns as
+    DOUBLE.
 
     Raises:
         ArgumentError: the text does not parse, uses another column or construct, or a value does not fit.
@@ -104,7 +111,7 @@ class _Reader:
             ) from None
 
     def condition(self, tree: Any) -> Predicate:
-        tree = _bare(tree)
+        tree = bare(tree)
         for kind, read in _CONDITIONS.items():
             if isinstance(tree, kind) and not _clauses(tree):
                 return read(self, tree)
@@ -127,69 +134,106 @@ class _Reader:
 
     def comparison(self, tree: Any) -> Predicate:
         straight, swapped = _OPERATORS[type(tree)]
-        left, right = _bare(tree.left), _bare(tree.right)
+        left, right = bare(tree.left), bare(tree.right)
         if isinstance(left, exp.Column):
             column, side, op = self._column(left), right, straight
         elif isinstance(right, exp.Column):
             column, side, op = self._column(right), left, swapped
         else:
             raise self._unsupported(right if isinstance(left, exp.Literal) else left)
-        return self._compare(op, column, side)
+        found = self._compare(op, column, self._given(side))
+        return Not(found) if isinstance(tree, exp.NullSafeNEQ) else found
 
-    def _compare(self, op: Operator, column: str, side: Any) -> Predicate:
-        t, number = self.schema.field(column).type, number_of(side)
-        if number is not None and is_exact(t) and not holds(t, number):
-            return compare_beyond(op, column, t, number)
-        value = self._nullable(side, column)
-        if value is None and op == "<=>":
-            return IsNull(column)
-        return Comparison(op, column, self._known(value))
+    def _compare(self, op: Operator, column: str, given: Given) -> Predicate:
+        t = self.schema.field(column).type
+        if given.kind == "null":
+            if op == "<=>":
+                return IsNull(column)
+            raise ArgumentError(
+                f"The argument '{self.parameter}' ({self.text}) compares with NULL, which is never true.",
+                hint="Write IS NULL or IS NOT NULL.",
+            )
+        if is_numeric(t) and isinstance(given.value, Decimal) and not holds(t, given.value):
+            return compare_beyond(op, column, t, given.value)
+        if given.kind == "timestamp" and isinstance(t, AtomicType) and t.root is TypeRoot.DATE:
+            day, starts = day_of(given, self.zone, self.parameter)
+            return Comparison(op, column, day) if starts else compare_after(op, column, day)
+        return Comparison(op, column, self._value(given, column))
 
     def in_list(self, tree: Any) -> Predicate:
         if not tree.expressions:
             raise self._unsupported(tree)
         column = self._column(tree.this)
-        return InList(column, tuple(self._nullable(i, column) for i in tree.expressions if self._is_held(i, column)))
-
-    def _is_held(self, item: Any, column: str) -> bool:
-        t, number = self.schema.field(column).type, number_of(item)
-        return number is None or not is_exact(t) or holds(t, number)
+        values: list[Any] = []
+        for item in map(self._given, tree.expressions):
+            found = IsNull(column) if item.kind == "null" else self._compare("=", column, item)
+            if isinstance(found, Comparison):
+                values.append(found.value)
+            elif isinstance(found, IsNull):
+                values.append(None)
+        return InList(column, tuple(values))
 
     def between(self, tree: Any) -> Predicate:
         column = self._column(tree.this)
-        return and_(self._compare(">=", column, tree.args["low"]), self._compare("<=", column, tree.args["high"]))
+        low, high = self._given(tree.args["low"]), self._given(tree.args["high"])
+        return and_(self._compare(">=", column, low), self._compare("<=", column, high))
 
-    def is_null(self, tree: Any) -> Predicate:
+    def is_value(self, tree: Any) -> Predicate:
         column = self._column(tree.this)
         if isinstance(tree.expression, exp.Null):
             return IsNull(column)
+        if isinstance(tree.expression, exp.Boolean) and self._is(column, TypeRoot.BOOLEAN):
+            return Comparison("<=>", column, bool(tree.expression.this))
         raise self._unsupported(tree)
 
     def like(self, tree: Any) -> Predicate:
-        column = self._column(tree.this)
-        t = self.schema.field(column).type
-        pattern = _bare(tree.expression)
-        is_text = isinstance(t, AtomicType) and t.root in (TypeRoot.CHAR, TypeRoot.VARCHAR)
-        if not is_text or not isinstance(pattern, exp.Literal) or not pattern.is_string:
+        escape = "\\"
+        if isinstance(tree, exp.Escape):
+            given, tree = bare(tree.expression), tree.this
+            if not isinstance(tree, exp.Like) or not isinstance(given, exp.Literal) or len(given.this) != 1:
+                raise self._unsupported(tree)
+            escape = given.this
+        column, written = self._column(tree.this), bare(tree.expression)
+        is_text = isinstance(written, exp.RawString) or (isinstance(written, exp.Literal) and written.is_string)
+        if not is_text or _clauses(tree) or not self._is(column, TypeRoot.CHAR, TypeRoot.VARCHAR):
             raise self._unsupported(tree)
-        body, wildcard = pattern.this.removesuffix("%"), pattern.this.endswith("%")
-        if any(c in body for c in "%_\\"):
-            raise self._unsupported(tree)
-        found = StartsWith(column, body) if wildcard else Comparison("=", column, body)
+        try:
+            pattern = normal_pattern(written.this, escape)
+        except ValueError as e:
+            raise ArgumentError(
+                f"In the argument '{self.parameter}': {e}.", hint=f"A plain '{escape}' is written twice."
+            ) from None
+        found = self._like(tree, column, pattern)
         return Not(found) if tree.args.get("negate") else found
+
+    def _like(self, tree: Any, column: str, pattern: str) -> Predicate:
+        simple = simple_pattern(pattern)
+        if simple is not None:
+            text, is_prefix = simple
+            return StartsWith(column, text) if is_prefix else Comparison("=", column, text)
+        if self._is(column, TypeRoot.CHAR):
+            raise self._unsupported(tree, " over a CHAR column, whose values may end with blanks")
+        if len(pattern) > _LONGEST_PATTERN:
+            raise self._unsupported(tree, f" with a pattern of more than {_LONGEST_PATTERN} characters")
+        return Like(column, pattern)
 
     def flag(self, tree: Any) -> Predicate:
         column = self._column(tree)
-        t = self.schema.field(column).type
-        if isinstance(t, AtomicType) and t.root is TypeRoot.BOOLEAN:
+        if self._is(column, TypeRoot.BOOLEAN):
             return Comparison("=", column, value=True)
         raise self._unsupported(tree)
 
+    def _is(self, column: str, *roots: TypeRoot) -> bool:
+        t = self.schema.field(column).type
+        return isinstance(t, AtomicType) and t.root in roots
+
     def _column(self, tree: Any) -> str:
-        tree = _bare(tree)
+        tree = bare(tree)
         if not isinstance(tree, exp.Column):
             raise self._unsupported(tree)
         name, keys = tree.name, self.columns
+        if tree.table.lower() in (n.lower() for n in self.schema.field_names):
+            raise self._unsupported(tree, f": it would be the member '{name}' of the column '{tree.table}'")
         same = [k for k in keys if k == name] or [k for k in keys if k.lower() == name.lower()]
         if same:
             return same[0]
@@ -201,47 +245,29 @@ class _Reader:
             hint=did_you_mean(name, keys),
         )
 
-    def _known(self, value: Any) -> Any:
-        if value is None:
-            raise ArgumentError(
-                f"The argument '{self.parameter}' ({self.text}) compares with NULL, which is never true.",
-                hint="Write IS NULL or IS NOT NULL.",
-            )
-        return value
-
-    def _nullable(self, tree: Any, column: str) -> Any:
-        t = self.schema.field(column).type
-        tree = _bare(tree)
-        if isinstance(tree, exp.Cast | exp.TryCast) and isinstance(_bare(tree.this), exp.Literal | exp.Neg):
-            tree = _bare(tree.this)
-        sign = 1
-        if isinstance(tree, exp.Neg):
-            sign, tree = -1, _bare(tree.this)
-            if isinstance(tree, exp.Cast):
-                tree = _bare(tree.this)
-        if isinstance(tree, exp.Null):
-            return None
-        if isinstance(tree, exp.HexString) and isinstance(t, AtomicType) and t.root in _BYTES:
-            return bytes.fromhex(tree.this.zfill(len(tree.this) + len(tree.this) % 2))
-        if isinstance(tree, exp.Boolean):
-            return cast_text(str(tree.this).lower(), t, zone=self.zone, parameter=self.parameter)
-        if not isinstance(tree, exp.Literal):
-            raise self._unsupported(tree)
-        if tree.is_string and sign > 0:
-            return cast_text(tree.this, t, zone=self.zone, parameter=self.parameter)
+    def _given(self, tree: Any) -> Given:
         try:
-            number = Decimal(tree.this) * sign
-        except ArithmeticError:
-            raise self._unsupported(tree) from None
-        return cast_number(number, t, zone=self.zone, parameter=self.parameter)
+            given = given_value(tree)
+        except ValueError as e:
+            raise ArgumentError(
+                f"The argument '{self.parameter}' ({self.text}) has {e}, which is not supported.",
+                hint="Write the value itself, or cast a number or a text to a numeric type, or a text to a date or a "
+                "timestamp, if that type has the value.",
+            ) from None
+        if given is None:
+            raise self._unsupported(bare(tree))
+        return given
 
-    def _unsupported(self, tree: Any) -> ArgumentError:
+    def _value(self, given: Given, column: str) -> Any:
+        return column_value(given, self.schema.field(column).type, zone=self.zone, parameter=self.parameter)
+
+    def _unsupported(self, tree: Any, more: str = "") -> ArgumentError:
         of_rows = self.columns == self.schema.field_names
         what, columns = ("rows", "columns") if of_rows else ("partitions", "partition columns")
         return ArgumentError(
-            f"The argument '{self.parameter}' ({self.text}) cannot select {what} by {_word(tree)}.",
-            hint=f"Compare {columns} with literals: =, <>, <, <=, >, >=, IN, BETWEEN, LIKE 'x%', IS NULL, "
-            "AND, OR, NOT.",
+            f"The argument '{self.parameter}' ({self.text}) cannot select {what} by {_word(tree)}{more}.",
+            hint=f"Compare {columns} with literals: =, <>, <, <=, >, >=, <=>, IS DISTINCT FROM, IN, BETWEEN, LIKE of "
+            "texts, IS NULL, IS TRUE and IS FALSE of booleans, AND, OR, NOT.",
         )
 
 
@@ -249,20 +275,14 @@ def _word(tree: Any) -> str:
     if isinstance(tree, exp.Literal):
         return "a literal where a column is expected"
     if isinstance(tree, exp.Column):
-        return f"the column '{tree.name}' where a literal belongs"
-    return f"the expression '{' '.join([tree.key, *_clauses(tree)]).upper()}'"
+        return f"'{tree.table}.{tree.name}'" if tree.table else f"the column '{tree.name}' where a literal belongs"
+    return f"the expression '{' '.join([_WORDS.get(tree.key, tree.key), *_clauses(tree)]).upper()}'"
 
 
 def _clauses(tree: Any) -> list[str]:
     """Return the names of the clauses of a condition that change its meaning and that are not supported."""
     known = _PARTS.get(type(tree))
     return [] if known is None else [k for k, v in tree.args.items() if v and k not in known]
-
-
-def _bare(tree: Any) -> Any:
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    return tree
 
 
 _CONDITIONS: dict[type | tuple[type, ...], Callable[[_Reader, Any], Predicate]] = {
@@ -272,7 +292,7 @@ _CONDITIONS: dict[type | tuple[type, ...], Callable[[_Reader, Any], Predicate]] 
     tuple(_OPERATORS): _Reader.comparison,
     exp.In: _Reader.in_list,
     exp.Between: _Reader.between,
-    exp.Is: _Reader.is_null,
-    exp.Like: _Reader.like,
+    exp.Is: _Reader.is_value,
+    (exp.Like, exp.Escape): _Reader.like,
     exp.Column: _Reader.flag,
 }

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import arrow_scalar
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.spec.like_patterns import pattern_regex
 from paimon_spark.spec.predicate import (
     AlwaysFalse,
     AlwaysTrue,
@@ -25,6 +26,8 @@ from paimon_spark.spec.predicate import (
     Comparison,
     InList,
     IsNull,
+    Leaf,
+    Like,
     Not,
     Or,
     Predicate,
@@ -57,12 +60,15 @@ def to_expression(predicate: Predicate, fields: Mapping[str, DataField], *, nega
     return _leaf(predicate, fields[predicate.column], negated)
 
 
-def _leaf(p: Comparison | InList | IsNull | StartsWith, field: DataField, negated: bool) -> pc.Expression:  # noqa: FBT001
+def _leaf(p: Leaf, field: DataField, negated: bool) -> pc.Expression:  # noqa: FBT001
     column = pc.field(field.name)
     if isinstance(p, IsNull):
         return column.is_null() if p.negated is negated else column.is_valid()
     if isinstance(p, StartsWith):
         found = pc.starts_with(column, pattern=p.prefix)
+        return ~found if negated else found
+    if isinstance(p, Like):
+        found = pc.match_substring_regex(column, pattern=f"(?s)^{pattern_regex(p.pattern)}$")
         return ~found if negated else found
     if isinstance(p, InList):
         return _in_list(column, field, p, negated=p.negated is not negated)

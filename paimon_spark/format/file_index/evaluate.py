@@ -18,7 +18,6 @@ from paimon_spark.spec.predicate import (
     Comparison,
     InList,
     IsNull,
-    Leaf,
     Or,
     Predicate,
     StartsWith,
@@ -70,7 +69,7 @@ def both(one: Rows, other: Rows) -> Rows:
     return one & other
 
 
-def _leaf(leaf: Leaf, reader: IndexReader, domain: Domain) -> Rows:
+def _leaf(leaf: Comparison | InList | IsNull | StartsWith, reader: IndexReader, domain: Domain) -> Rows:
     if isinstance(leaf, IsNull):
         return reader.valid() if leaf.negated else reader.nulls()
     if domain.type.root is TypeRoot.CHAR:

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+import math
 import operator
 from datetime import UTC, timedelta, timezone, tzinfo
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from paimon_spark.core.read.arrow_predicates import to_expression
 from paimon_spark.errors import ArgumentError
+from paimon_spark.spec.literals import to_single
 from paimon_spark.spec.predicate import (
+    FALSE,
     And,
     Comparison,
     InList,
     IsNull,
+    Like,
     Not,
     Or,
     Predicate,
@@ -148,6 +154,21 @@ def test_partition_errors(text: Any, part: Any) -> None:
         ("d >= date '1970-01-03' and d < '1970-01-05'", And((Comparison(">=", "d", 2), Comparison("<", "d", 4)))),
         ("dt is not null", IsNull("dt", negated=True)),
         ("dt <=> null", IsNull("dt")),
+        ("dt is not distinct from null", IsNull("dt")),
+        ("2 is distinct from hh", Not(Comparison("<=>", "hh", 2))),
+        ("hh is distinct from 1.5", Not(FALSE)),
+        ("dt like '%x'", Like("dt", "%x")),
+        (r"dt like 'a\%b%'", StartsWith("dt", "a%b")),
+        (r"dt like '50\%'", eq("dt", "50%")),
+        ("dt not like '_!%' escape '!'", Not(Like("dt", r"_\%"))),
+        ("hh = cast(-1.5 as int)", eq("hh", -1)),
+        ("hh = -cast('3' as bigint)", eq("hh", -3)),
+        ("dt = cast(20240101 as string)", eq("dt", "20240101")),
+        ("d < timestamp '1970-01-02 00:00:00'", Comparison("<", "d", 1)),
+        ("d < timestamp '1970-01-02 00:00:00.1'", Comparison("<=", "d", 1)),
+        ("d = timestamp '1970-01-02 01:00:00+01:00'", eq("d", 1)),
+        ("d in (timestamp '1970-01-02 00:00:01', null, date '1970-01-03')", InList("d", (None, 2))),
+        ("ts >= date '1970-01-02'", Comparison(">=", "ts", Timestamp(86_400_000, 0))),
         ("hh = 10L", eq("hh", 10)),
         ("hh = 1.0", eq("hh", 1)),
         ("hh = '3'", eq("hh", 3)),
@@ -171,12 +192,23 @@ def test_where(text: Any, expected: Any) -> None:
         ("nope = 1", "uses 'nope'"),
         ("hh + 1 = 2", "'ADD'"),
         ("lower(dt) = 'a'", "'LOWER'"),
-        ("dt like '%x'", "'LIKE'"),
+        ("dt rlike 'x'", "'RLIKE'"),
+        ("dt like any ('x')", "'LIKE'"),
+        (r"dt like 'a\\bc'", "precedes neither"),
+        ("dt.hh = 1", "the member 'hh' of the column 'dt'"),
+        ("dt is true", "'IS'"),
         ("hh between symmetric 3 and 1", "'BETWEEN SYMMETRIC'"),
         ("hh in (select 1)", "'IN QUERY'"),
         ("dt = hh", "column 'hh' where a literal belongs"),
         ("dt = 1", "Write the value in quotes"),
-        ("hh = cast(1.5 as int)", "'1.5' is not a value of type INT"),
+        ("hh = cast(1e10 as int)", "the cast of 1E+10 (number) to INT"),
+        ("hh = cast('1.5' as int)", "the cast of 1.5 (text) to INT"),
+        ("hh = cast(dt as int)", "'CAST'"),
+        ("dt = cast(1.5 as string)", "the cast of 1.5 (number) to STRING"),
+        ("dt < date '2020-01-01'", "date 2020-01-01 is compared with a column of type STRING"),
+        ("hh = true", "boolean true is compared with a column of type INT"),
+        ("dt = X'0G'", "The bytes X'0G' are not written in hexadecimal digits"),
+        ("dt = x'0 A'", "The bytes x'0 A' are not"),
         ("hh > '1.5'", "'1.5' is not a value of type INT"),
         ("dt = null", "never true"),
         ("hh =", "not a condition"),
@@ -229,6 +261,69 @@ def test_numbers_compare_as_decimals(column: str, number: str) -> None:
             given = Decimal(value) if column == "d" else value
             assert evaluate(found, {column: given}) is holds(Decimal(value), wanted)
             assert evaluate(Not(found), {column: given}) is not holds(Decimal(value), wanted)
+
+
+@pytest.mark.parametrize("number", ["0.1", "-0.1", "0.5", "16777217", "1e39", "-1e400", "0.1F", "cast('0.1' as float)"])
+def test_floats_compare_as_doubles(number: str) -> None:
+    fields = (DataField(0, "f", parse_atomic("FLOAT")), DataField(1, "d", parse_atomic("DOUBLE")))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1)
+    single = not number[-1].isdigit()
+    wanted = to_single(0.1) if single else float(number)
+    largest = to_single(3.4028234663852886e38)
+    for op, holds in HOLDS.items():
+        found = {c: parse_filter(f"{c} {op} {number}", schema) for c in ("f", "d")}
+        assert evaluate(found["f"], {"f": None}) is (False if op == "<=>" else None)
+        for value in (0.0, to_single(0.1), to_single(-0.1), 0.5, 16777216.0, 16777218.0, largest, -largest):
+            for column, predicate in found.items():
+                assert evaluate(predicate, {column: value}) is holds(value, wanted)
+                assert evaluate(Not(predicate), {column: value}) is not holds(value, wanted)
+                assert may_match(predicate, {column: ColumnStats(value, value, 0)}, 1) or not holds(value, wanted)
+        assert evaluate(found["f"], {"f": math.nan}) is (op in ("!=", ">", ">="))
+
+
+def test_negative_decimals_keep_all_digits() -> None:
+    schema = TableSchema(id=0, fields=(DataField(0, "n", parse_atomic("DECIMAL(38, 0)")),), highest_field_id=0)
+    number = "-12345678901234567890123456789012345678"
+    assert parse_filter(f"n = {number}", schema) == eq("n", Decimal(number))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "like", "unlike"),
+    [
+        ("%b", ["b", "ab", "a\nb", "\u00e9b"], ["ba", "b\n", "B"]),
+        ("_", ["a", "\n", "\U0001f600"], ["", "ab"]),
+        ("a%c.d", ["ac.d", "abc.d"], ["acxd", "xac.d"]),
+        (r"%\%\_\\", ["%_\\", "5%_\\"], ["5xx\\"]),
+        ("%%", ["", "x"], []),
+        ("a_%", ["ab", "abc"], ["a", "ba"]),
+        ("%[a^$#|() ]%", ["x[a^$#|() ]"], ["a"]),
+    ],
+)
+def test_patterns(pattern: str, like: list[str], unlike: list[str]) -> None:
+    leaf = Like("s", pattern)
+    assert from_json(to_json(leaf)) == leaf
+    texts = [*like, *unlike, None]
+    rows = pa.table({"s": pa.array(texts, pa.string())})
+    fields = {"s": DataField(0, "s", parse_atomic("STRING"))}
+    for predicate, wanted in ((leaf, like), (Not(leaf), unlike)):
+        assert rows.filter(to_expression(predicate, fields))["s"].to_pylist() == wanted
+        assert [t for t in texts if evaluate(predicate, {"s": t})] == wanted
+        assert all(may_match(predicate, {"s": ColumnStats(t, t, 0)}, 1) for t in wanted)
+    assert not may_match(Like("s", "b%c"), {"s": ColumnStats("c", "d", 0)}, 1)
+
+
+def test_truth_of_booleans() -> None:
+    fields = (DataField(0, "b", parse_atomic("BOOLEAN")), DataField(1, "c", parse_atomic("CHAR(3)")))
+    schema = TableSchema(id=0, fields=fields, highest_field_id=1)
+    for text, wanted in {"true": [True], "false": [False], "unknown": [None], "null": [None]}.items():
+        found = parse_filter(f"b is {text}", schema)
+        opposite = parse_filter(f"b is not {text}", schema)
+        assert [v for v in (True, False, None) if evaluate(found, {"b": v})] == wanted
+        assert [v for v in (True, False, None) if evaluate(opposite, {"b": v})] == [
+            v for v in (True, False, None) if v not in wanted
+        ]
+    with pytest.raises(ArgumentError, match="over a CHAR column"):
+        parse_filter("c like '%a'", schema)
 
 
 @pytest.mark.parametrize("parse", [parse_where, parse_partitions])
