@@ -43,7 +43,10 @@ def checked(method: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(method)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{method.__name__}() {e}") from None
         for name, value in bound.arguments.items():
             if name in rules and not (value is None and name in optional):
                 bound.arguments[name] = rules[name](value, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -11,9 +12,11 @@ import pyarrow as pa
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, did_you_mean
 from paimon_spark.format.arrow_types import to_arrow_type
-from paimon_spark.spec.types import DataField, type_to_json
+from paimon_spark.spec.types import DataField, type_text
 
 _T = TypeVar("_T")
+_STATUS = re.compile(r"^(Unknown error|Invalid|[A-Za-z]+ ?[Ee]rror): ")
+"""What Arrow writes before the message of an exception of Python."""
 _EMPTY = "Pass a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame of polars, pandas or duckdb."
 
 
@@ -33,7 +36,7 @@ class ArrowArray(Protocol):
         """Return the schema and the array as capsules."""
 
 
-ArrowRows = ArrowStream | ArrowArray | list[pa.RecordBatch]
+ArrowRows = ArrowStream | ArrowArray | list[pa.RecordBatch] | tuple[pa.RecordBatch, ...]
 """Accepted input types."""
 
 
@@ -52,7 +55,7 @@ class ArrowInput:
         Raises:
             ArgumentError: it does not implement an Arrow interface.
         """
-        if isinstance(data, list) and data and all(isinstance(b, pa.RecordBatch) for b in data):
+        if isinstance(data, list | tuple) and data and all(isinstance(b, pa.RecordBatch) for b in data):
             try:
                 data = pa.Table.from_batches(data)
             except pa.ArrowInvalid as e:
@@ -64,16 +67,32 @@ class ArrowInput:
             return cls(table.schema, lambda: iter(table.to_batches()), repeatable=True)
         if isinstance(data, ArrowStream):
             reader = _opened(pa.RecordBatchReader.from_stream, data)
-            return cls(reader.schema, lambda: iter(reader), repeatable=False)
+            return cls(reader.schema, lambda: _read(reader), repeatable=False)
         if isinstance(data, ArrowArray):
             return cls.of(_opened(pa.record_batch, data))
         raise ArgumentError(
-            f"A {type(data).__name__} is not Arrow data.",
-            hint="Convert it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
-            if isinstance(data, dict | list)
-            else _EMPTY,
-            kind=ErrorKind.TYPE_MISMATCH,
+            f"A {type(data).__name__} is not Arrow data.", hint=_conversion(data), kind=ErrorKind.TYPE_MISMATCH
         )
+
+
+def _conversion(data: Any) -> str:
+    """Return how to make Arrow data of an object."""
+    if isinstance(data, list | tuple) and data and all(isinstance(part, pa.Table | pa.RecordBatch) for part in data):
+        return "Join the tables first: pa.concat_tables(tables)."
+    if isinstance(data, dict | list | tuple):
+        return "Convert it first: pa.table({'column': values}) or pa.Table.from_pylist(rows)."
+    if isinstance(data, Iterator):
+        return "For record batches, pass pa.RecordBatchReader.from_batches(schema, batches)."
+    return _EMPTY
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a stream; a failure of its source becomes an ArgumentError."""
+    try:
+        yield from reader
+    except (pa.ArrowException, OSError) as e:
+        why = _STATUS.sub("", str(e).split(". Detail: ", 1)[0])
+        raise ArgumentError(f"The stream of rows failed: {why}.", hint="Nothing was written.") from e
 
 
 def _opened(read: Callable[[Any], _T], data: Any) -> _T:
@@ -135,7 +154,7 @@ def _check_type(given: pa.Field, column: DataField, table: str) -> None:
     wanted = to_arrow_type(column.type)
     if not holds_same(given.type, wanted):
         raise ArgumentError(
-            f"Column '{column.name}' of table {table} is {type_to_json(column.type)} (Arrow {wanted}), but the rows "
+            f"Column '{column.name}' of table {table} is {type_text(column.type)} (Arrow {wanted}), but the rows "
             f"have {given.type}.",
             hint="Cast the column before writing.",
             kind=ErrorKind.TYPE_MISMATCH,

@@ -36,17 +36,46 @@ def exact_batches(batches: Iterable[pa.RecordBatch], table: Table) -> Iterator[p
 def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
     wanted = to_arrow_type(field.type)
     try:
-        found = column
-        while found.type != wanted:
-            found = found.cast(_next(found.type, wanted))
+        found = _cast(column, wanted)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise misfit(field, table, str(e)) from e
+        raise misfit(field, table, _example(column, wanted) or str(e)) from e
     if found is not column:
         infinite = _infinite(found)
         if infinite and infinite > _infinite(column):
             raise misfit(field, table, "a number is too large")
     _check_texts(found, field.name, table)
     return found
+
+
+def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    while column.type != wanted:
+        column = column.cast(_next(column.type, wanted))
+    return column
+
+
+def _example(column: pa.Array, wanted: pa.DataType) -> str | None:
+    """Return the first value of an atomic column that does not fit, as in ``12:30:00.5 is not such a value``."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_nested(column.type):
+        return None
+    low, high = 0, len(column)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if not _fits(column[low:middle], wanted) else (middle, high)
+    plain = pa.timestamp("ms") if pa.types.is_date64(column.type) else column.type
+    try:
+        return f"{column[low].cast(plain).cast(pa.string())} is not such a value"
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _fits(column: pa.Array, wanted: pa.DataType) -> bool:
+    try:
+        _cast(column, wanted)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _next(given: pa.DataType, wanted: pa.DataType) -> pa.DataType:

@@ -145,7 +145,7 @@ class FileSystemCatalog:
         if (tables or views) and not cascade:
             raise UsageError(
                 f"Database '{name}' is not empty; it holds {some_of(tables + views)}.",
-                hint="Drop its tables and views first, or use CASCADE.",
+                hint="Drop its tables and views first, or use CASCADE (cascade=True in Python).",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
         for table in tables:

@@ -169,7 +169,7 @@ class Table:
             if self._is_fixed(key, value):
                 raise OptionError(
                     f"The option '{key}' of table {self.name} cannot be set for one statement or session.",
-                    hint="Change it with ALTER TABLE … SET TBLPROPERTIES, where that is allowed.",
+                    hint="Change it with ALTER TABLE … SET TBLPROPERTIES in SQL, where that is allowed.",
                     kind=ErrorKind.INVALID_OPTION,
                 )
         if any(key.startswith(file_indexes.PREFIX) for key in dynamic):

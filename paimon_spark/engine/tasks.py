@@ -29,7 +29,6 @@ from paimon_spark.core.maintenance.file_verification import (
 from paimon_spark.core.maintenance.orphans import Candidate, Directory, Listing, list_old
 from paimon_spark.core.messages import MessageCodec
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
-from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table, table_of_task
 from paimon_spark.errors import ArgumentError, CorruptTableError, PaimonError, UnsupportedError
 from paimon_spark.format.stored_types import is_read_as, stored_file, stored_text
@@ -38,6 +37,7 @@ from paimon_spark.fs.copying import copy_file, link_or_copy, sync_below
 from paimon_spark.fs.resolve import file_io_from_config
 from paimon_spark.spec.bounds import Long
 from paimon_spark.spec.schema import TableSchema, parse_schema
+from paimon_spark.spec.types import type_text
 
 
 @translate_io_errors()

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from paimon_spark.errors import CorruptTableError
+from paimon_spark.spec.quoted_text import quoted_name
 
 _MICROS = 6
 MAX_LENGTH = 2147483647
@@ -211,6 +212,20 @@ def atomic_text(t: AtomicType) -> str:
     else:
         text = str(t.root)
     return text if t.nullable else text + " NOT NULL"
+
+
+def type_text(t: DataType) -> str:
+    """Return a type in SQL syntax, including nullability."""
+    suffix = "" if t.nullable else " NOT NULL"
+    if isinstance(t, AtomicType):
+        return atomic_text(t)
+    if isinstance(t, ArrayType):
+        return f"ARRAY<{type_text(t.element)}>{suffix}"
+    if isinstance(t, MultisetType):
+        return f"MULTISET<{type_text(t.element)}>{suffix}"
+    if isinstance(t, MapType):
+        return f"MAP<{type_text(t.key)}, {type_text(t.value)}>{suffix}"
+    return "ROW<" + ", ".join(f"{quoted_name(f.name)} {type_text(f.type)}" for f in t.fields) + ">" + suffix
 
 
 def type_to_json(t: DataType) -> Any:

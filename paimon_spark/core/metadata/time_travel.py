@@ -245,7 +245,7 @@ def _no_tag(table: Table, name: str, fault: str) -> NotFoundError:
     listed = f"the tags are {', '.join(known)}" if known else "there are no tags"
     return NotFoundError(
         f"'{name}' {fault} of table {table.name}; {listed}.",
-        hint=did_you_mean(name, known) or "See its $tags and $snapshots tables.",
+        hint=did_you_mean(name, known) or "See its system tables tags and snapshots.",
         kind=ErrorKind.TAG_NOT_FOUND,
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 from paimon_spark.core.metadata.refs import RefStore, branch_name, branches
 from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.system.context import SystemContext
-from paimon_spark.core.system.render import flat_json, local_time, text_list, type_text
+from paimon_spark.core.system.render import flat_json, local_time, text_list
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.types import field_to_json
+from paimon_spark.spec.types import field_to_json, type_text
 
 Row = tuple[Any, ...]
 _FIELD_OPTION_PARTS = 3

@@ -8,17 +8,12 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from paimon_spark.spec.literals import value_text
-from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.rows import Timestamp, decode_row
 from paimon_spark.spec.types import (
-    ArrayType,
     AtomicType,
     DataField,
     DataType,
-    MapType,
-    MultisetType,
     TypeRoot,
-    atomic_text,
 )
 
 _EPOCH = datetime(1970, 1, 1)
@@ -77,20 +72,6 @@ def sorted_map(values: Mapping[str, str]) -> str:
 def text_list(values: Iterable[str]) -> str:
     """Return ``[a, b]``."""
     return "[" + ", ".join(values) + "]"
-
-
-def type_text(t: DataType) -> str:
-    """Return a type in SQL syntax, including nullability."""
-    suffix = "" if t.nullable else " NOT NULL"
-    if isinstance(t, AtomicType):
-        return atomic_text(t)
-    if isinstance(t, ArrayType):
-        return f"ARRAY<{type_text(t.element)}>{suffix}"
-    if isinstance(t, MultisetType):
-        return f"MULTISET<{type_text(t.element)}>{suffix}"
-    if isinstance(t, MapType):
-        return f"MAP<{type_text(t.key)}, {type_text(t.value)}>{suffix}"
-    return "ROW<" + ", ".join(f"{quoted_name(f.name)} {type_text(f.type)}" for f in t.fields) + ">" + suffix
 
 
 def flat_json(value: Any) -> str:

@@ -33,7 +33,7 @@ from paimon_spark.spec.types import (
     RowType,
     TypeRoot,
     children,
-    type_to_json,
+    type_text,
 )
 
 _UNITS = ("s", "ms", "us", "ns")
@@ -154,8 +154,8 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
 def misfit(f: DataField, table: str, why: str) -> ArgumentError:
     """Return the error for values that do not fit the type of a column."""
     return ArgumentError(
-        f"Values for column '{f.name}' of table {table} do not fit its type {type_to_json(f.type)}: {why}.",
-        hint="Cast them before writing.",
+        f"Values for column '{f.name}' of table {table} do not fit its type {type_text(f.type)}: {why}.",
+        hint="Round or cast them before writing.",
         kind=ErrorKind.TYPE_MISMATCH,
     )
 

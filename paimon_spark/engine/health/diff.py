@@ -10,13 +10,13 @@ import numpy as np
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.entry_filter import select_live
-from paimon_spark.core.system.render import type_text
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.findings import sql_name
 from paimon_spark.engine.health.places import Hashes, Places
 from paimon_spark.spec.quoted_text import string_literal
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.types import type_text
 
 _QUERY = "SELECT * FROM paimon_incremental_query(?)"
 

@@ -219,3 +219,8 @@ def test_a_table_is_expired_by_a_text(catalog: CatalogHandle) -> None:
     table = _table(catalog)
     table.append(ROWS)
     assert table.expire_snapshots(retain_min=1, older_than="2999-12-31").snapshots == 1
+
+
+def test_unknown_arguments_are_named_with_the_method(catalog: CatalogHandle) -> None:
+    with pytest.raises(TypeError, match=r"table_exists\(\) got an unexpected keyword argument 'tables'"):
+        catalog.table_exists("t", tables=1)  # type: ignore[call-arg]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,39 @@ def test_values_that_would_change_are_refused(catalog: CatalogHandle, wanted: pa
     refused(catalog, wanted, given, "Values for column 'c' of table default.t do not fit its type")
 
 
+@pytest.mark.parametrize(
+    ("wanted", "given", "shown"),
+    [
+        (pa.time32("ms"), pa.array([None, 0, 3_723_004_005], pa.time64("us")), "01:02:03.004005"),
+        (pa.time32("ms"), pa.array([3_723_004_005], pa.time64("us")).dictionary_encode(), "01:02:03.004005"),
+        (pa.date32(), pa.array([86_400_005], pa.date64()), "1970-01-02 00:00:00.005"),
+        (pa.decimal128(4, 1), pa.array([Decimal("1.00")] * 9 + [Decimal("1.25"), Decimal("2.25")]), "1.25"),
+        (pa.int8(), pa.array([1, 300, 2]), "300"),
+    ],
+)
+def test_the_first_value_that_does_not_fit_is_shown(
+    catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array, shown: str
+) -> None:
+    refused(catalog, wanted, given, f": {re.escape(shown)} is not such a value")
+
+
+def test_nested_types_are_spelled_as_in_sql(catalog: CatalogHandle) -> None:
+    refused(catalog, pa.list_(pa.int32()), pa.array([[1 << 40]]), "do not fit its type ARRAY<INT>: Integer value")
+
+
 def test_keys_that_would_become_one_are_refused(catalog: CatalogHandle) -> None:
     keys = pa.array([1_000_000, 1_000_001], NANOS)
-    refused(catalog, pa.timestamp("ms"), keys, "would lose data: 1000001", primary_key="c", options={"bucket": 1})
+    refused(
+        catalog,
+        pa.timestamp("ms"),
+        keys,
+        "1970-01-01 00:00:00.001000001 is not",
+        primary_key="c",
+        options={"bucket": 1},
+    )
     table = catalog.table("t")
     table.append(pa.table({"c": keys[:1]}))
-    with pytest.raises(ArgumentError, match="would lose data"):
+    with pytest.raises(ArgumentError, match=r"00:00:00\.001000001 is not such a value"):
         table.delete(keys=pa.table({"c": keys[1:]}))
     table.delete(keys=pa.table({"c": keys[:1]}))
     assert table.count() == 0

@@ -9,14 +9,14 @@ import pytest
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.system.columns import COLUMNS
-from paimon_spark.core.system.render import partition_set, partition_spec, raw_text, sql_text, type_text
+from paimon_spark.core.system.render import partition_set, partition_spec, raw_text, sql_text
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SYSTEM_TABLE_NAMES, system_table, system_table_schema
 from paimon_spark.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, DeletionRange, IndexFileMeta
 from paimon_spark.spec.refs import Tag, consumer_json
 from paimon_spark.spec.rows import Timestamp, encode_row
-from paimon_spark.spec.types import DataField, type_from_json
+from paimon_spark.spec.types import DataField, type_from_json, type_text
 from tests.unit.core import samples
 
 HOUR = timezone(timedelta(hours=1))
