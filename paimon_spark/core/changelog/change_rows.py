@@ -112,7 +112,7 @@ def _adds(rows: pa.Table, positions: I64) -> Mask:
 
 
 def _equal(left: pa.Table, at: I64, right: pa.Table, beside: I64, columns: Sequence[str]) -> Mask:
-    """Return which rows of `left` and `right` are equal in `columns`; null equals null."""
+    """Return which rows of `left` and `right` are equal in `columns`: null equals null, NaN is NaN, 0.0 is not -0.0."""
     out = np.ones(len(at), dtype=np.bool_)
     for name in columns:
         a = one_chunk(left.column(name)).take(pa.array(at))
@@ -122,7 +122,7 @@ def _equal(left: pa.Table, at: I64, right: pa.Table, beside: I64, columns: Seque
 
 
 def _equal_values(a: pa.Array, b: pa.Array) -> Mask:
-    if pa.types.is_nested(a.type):
+    if pa.types.is_nested(a.type) or pa.types.is_floating(a.type):
         codes = value_codes(pa.concat_arrays([a, b]))
         return np.asarray(codes[: len(a)] == codes[len(a) :])
     same = pc.equal(a, b).fill_null(False)  # noqa: FBT003 - the value, not a flag

@@ -81,6 +81,15 @@ def test_lookup_leaves_out_equal_rows_if_asked() -> None:
     assert changes(table)[1] == [("-U", 3, "c", 1), ("+U", 3, None, 2)]
 
 
+@pytest.mark.parametrize("type_", ["FLOAT", "DOUBLE"])
+def test_equal_numbers_have_equal_bits(type_: str) -> None:
+    columns = {"k": "INT", "v": type_}
+    table = keyed(columns, changelog_producer="lookup", changelog_producer__row_deduplicate="true")
+    put(table, (1, float("nan")), (2, 0.0))
+    put(table, (1, float("nan")), (2, -0.0))
+    assert [(kind, k) for kind, k, _ in changes(table)[1]] == [("-U", 2), ("+U", 2)]
+
+
 @pytest.mark.parametrize("fmt", ["parquet", "orc", "avro"])
 def test_lookup_reaches_levels_that_stay(fmt: str) -> None:
     table = keyed(changelog_producer="lookup", file__format=fmt)
