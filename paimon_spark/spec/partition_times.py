@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -30,18 +30,20 @@ def partition_time(values: Sequence[tuple[str, str | None]], options: CoreOption
         OptionError: the formatter is not one of numbers.
     """
     pattern = options.get("partition.timestamp-pattern")
-    if pattern is None:
-        text = values[0][1]
-    else:
-        text = pattern
-        for name, value in values:
-            if f"${name}" in text and value is None:
-                return None
-            text = text.replace(f"${name}", value or "")
+    text = values[0][1] if pattern is None else _filled(pattern, dict(values))
     if text is None:
         return None
     formatter = options.get("partition.timestamp-formatter")
     return _lenient(text) if formatter is None else _parsed(text, formatter)
+
+
+def _filled(pattern: str, values: Mapping[str, str | None]) -> str | None:
+    """Return the pattern with values for names, of which the longest counts; None if one that it has is null."""
+    names = "|".join(re.escape(name) for name in sorted(values, key=len, reverse=True))
+    reference = re.compile(rf"\$({names})")
+    if any(values[name] is None for name in reference.findall(pattern)):
+        return None
+    return reference.sub(lambda found: values[found[1]] or "", pattern)
 
 
 def _lenient(text: str) -> datetime | None:

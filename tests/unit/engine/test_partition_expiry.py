@@ -101,6 +101,8 @@ def test_postponed_rows_are_rows_of_a_partition() -> None:
             datetime(2024, 7, 1, 5),
         ),
         ({"pattern": "$dt $hh:00:00"}, [("dt", "2024-07-01"), ("hh", None)], None),
+        ({"pattern": "$dt $dt_h:00:00"}, [("dt", "2024-07-01"), ("dt_h", "5")], datetime(2024, 7, 1, 5)),
+        ({"pattern": "$dt_h"}, [("dt", None), ("dt_h", "2024-07-01")], datetime(2024, 7, 1)),
     ],
 )
 def test_times_of_values(
