@@ -124,6 +124,15 @@ def test_lookup_completes_partial_rows() -> None:
     assert changes(table) == [[("+I", 1, "A", None)], [("-U", 1, "A", None), ("+U", 1, "A", "B")]]
 
 
+def test_lookup_leaves_a_row_alone_as_it_is() -> None:
+    columns = {"k": "INT", "g": "INT", "v": "INT"}
+    table = keyed(columns, changelog_producer="lookup", merge_engine="partial-update", fields__g__sequence_group="v")
+    put(table, (0, 1, 1))
+    put(table, (1, None, 5))
+    assert changes(table) == [[("+I", 0, 1, 1)], [("+I", 1, None, 5)]]
+    assert read_arrow(table).column("v").to_pylist() == [1, 5]
+
+
 def test_lookup_of_first_rows_reports_new_keys() -> None:
     table = keyed(changelog_producer="lookup", merge_engine="first-row")
     put(table, *((k, "old") for k in range(0, MANY, 2)))
