@@ -10,6 +10,7 @@ from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
 from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
+from paimon_spark.spec.features import maps_not_stored
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.stats import UNKNOWN, may_precede, stats_view
 from paimon_spark.spec.types import (
@@ -132,7 +133,7 @@ class NativeColumns:
                 found.append(source)
             else:
                 return None
-        return found
+        return None if maps_not_stored(schema, (s for s in found if s is not None)) else found
 
 
 def _same(a: DataType, b: DataType) -> bool:

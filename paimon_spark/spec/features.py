@@ -6,7 +6,7 @@ check is the strictest: an option that this release would not honour is rejected
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -16,10 +16,11 @@ from paimon_spark.spec.kinds import MergeEngine
 from paimon_spark.spec.merge_rules import local_merge_obstacle
 from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET, CoreOptions
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, atomic_text, beyond_micros, holds_root
+from paimon_spark.spec.types import AtomicType, DataField, MapType, TypeRoot, atomic_text, beyond_micros, holds_root
 
 DATA_FORMATS = tuple(COMPRESSIONS)
 _ELSEWHERE = "Use Apache Paimon for this table"
+_MAP_LAYOUT = ".map.storage-layout"
 
 
 class Use(IntEnum):
@@ -210,9 +211,38 @@ def _settings(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported
         if options.word(key).lower() != common:
             hint = f"{_ELSEWHERE}, or set the option to '{common}': {why}."
             yield Unsupported(_option(key, options), hint, use)
-    for key, value in options.values.items():
-        if key.startswith("fields.") and key.endswith(".map.storage-layout") and value.strip().lower() != "default":
-            yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its maps are stored in columns.", Use.READ)
+    for key, value in _map_layouts(options.values).values():
+        yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its maps are stored in columns.", Use.READ)
+
+
+def _map_layouts(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the options by which MAP columns are not stored as maps, by the name of the column."""
+    return {
+        key.removeprefix("fields.").removesuffix(_MAP_LAYOUT): (key, value)
+        for key, value in options.items()
+        if key.startswith("fields.") and key.endswith(_MAP_LAYOUT) and value.strip().lower() != "default"
+    }
+
+
+def maps_not_stored(schema: TableSchema, columns: Iterable[DataField]) -> dict[str, tuple[str, str]]:
+    """Return the MAP columns that files of a schema do not store as maps, with the option that says so."""
+    maps = [f.name for f in columns if isinstance(f.type, MapType)]
+    layouts = _map_layouts(schema.options) if maps else {}
+    return {name: layouts[name] for name in maps if name in layouts}
+
+
+def check_maps_stored(schema: TableSchema, columns: Iterable[DataField], file_name: str) -> None:
+    """Reject MAP columns that a file does not store as maps, by the schema that it was written with.
+
+    Raises:
+        UnsupportedError: there is such a column among `columns`.
+    """
+    for name, (key, value) in maps_not_stored(schema, columns).items():
+        raise UnsupportedError(
+            f"The data file {file_name} was written with '{key}' = '{value}', which this release cannot read.",
+            hint=f"Leave out the column '{name}', or rewrite the table with Apache Paimon, by INSERT OVERWRITE of its "
+            "own rows.",
+        )
 
 
 def _formats(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported]:

@@ -14,6 +14,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import PaimonError
 from paimon_spark.format.registry import open_reader
 from paimon_spark.spec.bounds import Long
+from paimon_spark.spec.features import check_maps_stored
 from paimon_spark.spec.types import DataField
 
 
@@ -82,6 +83,8 @@ def check_data_files(table: Table, checks: Iterable[FileCheck], *, decode: bool)
 def _rows(table: Table, schemas: FileSchemas, check: FileCheck, *, decode: bool) -> int:
     schema = schemas.of(check.schema_id)
     fields: tuple[DataField, ...] = (*SYSTEM_FIELDS, *schema.fields) if schema.primary_keys else tuple(schema.fields)
+    if decode:
+        check_maps_stored(schema, schema.fields, check.path)
     with open_reader(table.file_io, check.path, fields, check.size) as reader:
         return sum(batch.num_rows for batch in reader.batches()) if decode else reader.row_count
 

@@ -35,6 +35,7 @@ from paimon_spark.errors import CorruptTableError, ErrorKind
 from paimon_spark.format.base import FileReader
 from paimon_spark.format.registry import bytes_to_read, open_reader
 from paimon_spark.format.schema_conform import empty_columns
+from paimon_spark.spec.features import check_maps_stored
 from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Predicate, fixed_values, project
@@ -275,7 +276,9 @@ class BucketFiles:
         table = self.table
         held = self.held(file)
         system = SYSTEM_FIELDS if table.is_primary_key_table else stored_tracking(file)
-        return plan_columns(fields, (*system, *held), self._constants(fields), table.zone)
+        plan = plan_columns(fields, (*system, *held), self._constants(fields), table.zone)
+        check_maps_stored(self._schemas.of(file.schema_id), plan.physical, file.file_name)
+        return plan
 
 
 def _adjacent(numbers: Sequence[int]) -> list[list[int]]:

@@ -121,6 +121,24 @@ def test_nested_members_follow_their_ids() -> None:
     assert convert(maps, MapType(STRING, old), MapType(STRING, new)).to_pylist() == [[("k", want[0])], None]
 
 
+def test_maps_in_the_columns_of_an_older_file_are_refused() -> None:
+    empty = new_table({"k": "INT"})
+    first = evolved(empty, *empty.schema.fields, DataField(1, "m", MapType(not_null(STRING), INT)))
+    write_arrow(
+        first,
+        pa.table(
+            {"k": pa.array([1], pa.int32()), "m": pa.array([[("a", 1)]], to_arrow_type(first.schema.field("m").type))}
+        ),
+    )
+    second = evolved(first, *first.schema.fields)
+    layout = {"fields.m.map.storage-layout": "shared-shredding"}
+    second.file_io.delete(second.paths.schema(first.schema.id))
+    assert second.schema_store.try_create(replace(first.schema, options=layout))
+    with pytest.raises(UnsupportedError, match=r"'fields.m.map.storage-layout' = 'shared-shredding'"):
+        read_arrow(second)
+    assert read_arrow(second, columns=["k"]).to_pylist() == [{"k": 1}]
+
+
 def test_partition_values_come_from_the_manifest() -> None:
     fields = [DataField(0, "p", INT), DataField(1, "v", STRING)]
     plan = plan_columns(fields, fields, {"p": 7})
