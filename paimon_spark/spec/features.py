@@ -211,8 +211,9 @@ def _settings(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupported
         if options.word(key).lower() != common:
             hint = f"{_ELSEWHERE}, or set the option to '{common}': {why}."
             yield Unsupported(_option(key, options), hint, use)
-    for key, value in _map_layouts(options.values).values():
-        yield Unsupported(f"'{key}' = '{value}'", f"{_ELSEWHERE}: its maps are stored in columns.", Use.READ)
+    for name, (key, value) in _map_layouts(options.values).items():
+        hint = f"{_ELSEWHERE}, or read the other columns only: these maps are stored in columns."
+        yield Unsupported(f"'{key}' = '{value}'", hint, Use.READ, name)
 
 
 def _map_layouts(options: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -48,6 +48,15 @@ def test_not_read(key: str, value: str) -> None:
     assert e.value.hint
 
 
+def test_maps_in_columns_concern_their_column_only() -> None:
+    schema = _schema({"fields.v.map.storage-layout": "shared-shredding"})
+    check_readable(schema, ("k",))
+    with pytest.raises(UnsupportedError, match=r"'fields.v.map.storage-layout'"):
+        check_readable(schema, ("k", "v"))
+    with pytest.raises(UnsupportedError, match=r"'fields.v.map.storage-layout'"):
+        check_writable(schema)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
