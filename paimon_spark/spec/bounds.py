@@ -10,6 +10,8 @@ LEAST_MILLIS, MOST_MILLIS = -62_135_510_400_000, 253_402_214_400_000
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Id = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Index = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
+"""-1 before the first one."""
 HighestFieldId = Annotated[int, Meta(ge=-1, le=2**31 - 1)]
 """-1 in a table without columns."""
 Millis = Annotated[int, Meta(ge=LEAST_MILLIS, le=MOST_MILLIS)]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.errors import CorruptTableError, OptionError
-from paimon_spark.spec.bounds import Id, Long
+from paimon_spark.spec.bounds import Id, Index, Long
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.stored_json import json_object, read_as
 
@@ -31,16 +31,18 @@ class StreamOffset:
     """The position of a stream, which has read everything before `snapshot_id`, and its splits up to `index`.
 
     With `scan_snapshot` these are splits of the state at the snapshot, otherwise of its changes. `time_millis` is the
-    commit time of the newest snapshot that was read: if the snapshot of that id has another time, the table was rolled
-    back. In a chain table, snapshots are those of the delta branch; `full_snapshot_id` is the snapshot of the snapshot
-    branch that belongs to the state, and `snapshot_id` is 0 if the delta branch has no state.
+    commit time of the newest snapshot that was read completely, or whose state is read; `part_millis` that of
+    `snapshot_id` if some of its changes were read. If a snapshot has another time, the table was rolled back. In a
+    chain table, snapshots are those of the delta branch; `full_snapshot_id` is the snapshot of the snapshot branch that
+    belongs to the state, and `snapshot_id` is 0 if the delta branch has no state.
     """
 
     snapshot_id: Id
-    index: Long = NOTHING
+    index: Index = NOTHING
     scan_snapshot: bool = False
     time_millis: Long | None = None
     full_snapshot_id: Id | None = None
+    part_millis: Long | None = None
 
     def to_json(self) -> str:
         """Return the offset as the text in the checkpoint."""
@@ -50,6 +52,7 @@ class StreamOffset:
             "scanSnapshot": self.scan_snapshot,
             "timeMillis": self.time_millis,
             "fullSnapshotId": self.full_snapshot_id,
+            "partMillis": self.part_millis,
         }
         return json.dumps({k: v for k, v in raw.items() if v is not None}, separators=(",", ":"))
 
@@ -62,6 +65,12 @@ class StreamOffset:
     def newest_read(self) -> int:
         """Return the id of the snapshot that `time_millis` belongs to."""
         return self.snapshot_id if self.scan_snapshot else self.snapshot_id - 1
+
+    @property
+    def read_times(self) -> dict[int, int]:
+        """Return the commit times of the snapshots that were read last, by their ids."""
+        times = ((self.newest_read, self.time_millis), (self.snapshot_id, self.part_millis))
+        return {snapshot_id: millis for snapshot_id, millis in times if millis is not None}
 
 
 def parse_offset(text: str) -> StreamOffset:

@@ -31,7 +31,7 @@ from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
 from paimon_spark.engine.streaming.start import first_offset
-from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
 from paimon_spark.spec.manifest import BucketKey
@@ -224,7 +224,7 @@ class StreamSource:
             NotFoundError: a snapshot has expired before it was read, or the table was rolled back to a snapshot before
                 the position.
         """
-        self._check_start(start)
+        self._check_position(start)
         admission = Admission(self.limits if limited else StreamLimits())
         position, share, full = start, _CHANGES, False
         for step in self._steps(start, newest):
@@ -278,11 +278,14 @@ class StreamSource:
         """Return the splits between two positions, without files that cannot have rows that match `predicate`.
 
         Raises:
-            NotFoundError: one of the snapshots has expired.
+            NotFoundError: one of the snapshots has expired, or the table was rolled back to one before `end`.
+            CorruptTableError: a snapshot has fewer splits than a position counts.
             UnsupportedError: a column of the query was changed.
             AccessDeniedError: the user does not have the privilege SELECT.
         """
         self.table.require(Privilege.SELECT)
+        for position in (start, end):
+            self._check_position(position)
         state: list[Split] = []
         changes: list[Split] = []
         for step in self._steps(start, end.snapshot_id if end.index > NOTHING else end.snapshot_id - 1):
@@ -482,21 +485,22 @@ class StreamSource:
     def _after(self, snapshot_id: int) -> StreamOffset:
         return following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
 
-    def _check_start(self, start: StreamOffset) -> None:
-        """Check that the newest snapshot that was read still belongs to the table, unless it has expired."""
-        if start.time_millis is None:
-            self._check_next(start.snapshot_id)
-            return
-        snapshots, wanted = self.table.snapshots, start.newest_read
-        found, newest = snapshots.find(wanted), snapshots.latest_id() or 0
-        if newest >= wanted and (found is None or found.time_millis == start.time_millis):
-            return
-        raise NotFoundError(
-            f"The stream of table {self.table.name} cannot go on: it has read snapshot {wanted}, which is no longer "
-            f"one of the table; the newest one is {newest}. The table was rolled back or created again.",
-            hint="Start with a new checkpoint, which reads the whole table again by default.",
-            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
-        )
+    def _check_position(self, position: StreamOffset) -> None:
+        """Check that the newest snapshots before a position still belong to the table, unless they have expired."""
+        if position.time_millis is None:
+            self._check_next(position.snapshot_id)
+        snapshots, newest = self.table.snapshots, self.table.snapshots.latest_id() or 0
+        for wanted, millis in position.read_times.items():
+            found = snapshots.find(wanted)
+            if newest >= wanted and (found is None or found.time_millis == millis):
+                continue
+            raise NotFoundError(
+                f"The stream of table {self.table.name} cannot go on: its checkpoint has read snapshot {wanted}, which "
+                f"is no longer one of the table; the newest one is {newest}. The table was rolled back or created "
+                "again.",
+                hint="Start with a new checkpoint, which reads the whole table again by default.",
+                kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+            )
 
     def _check_next(self, wanted: int) -> None:
         """Check that a snapshot named by an option or a consumer exists, or is the next one."""
@@ -541,8 +545,14 @@ class _Step:
 def _numbered(splits: Sequence[Split], position: StreamOffset, end: StreamOffset, share: int) -> Iterator[_Step]:
     """Yield the splits of a snapshot after a position in it, the last one with the position `end`."""
     first = position.index + 1
+    if first > len(splits):
+        raise CorruptTableError(
+            f"The checkpoint has read {first} splits of snapshot {position.snapshot_id}, which has {len(splits)}.",
+            hint="Restore the options that the query had and the checkpoint, or start the query with a new one.",
+        )
+    part = None if position.scan_snapshot else end.time_millis
     for index in range(first, len(splits)):
-        after = end if index == len(splits) - 1 else replace(position, index=index)
+        after = end if index == len(splits) - 1 else replace(position, index=index, part_millis=part)
         yield _Step(splits[index], after, position.scan_snapshot, share)
     if first >= len(splits):
         yield _Step(None, end, position.scan_snapshot, share)

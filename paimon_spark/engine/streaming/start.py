@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from datetime import tzinfo
+from itertools import pairwise
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
@@ -13,6 +16,7 @@ from paimon_spark.core.metadata.time_travel import at_tag, millis_of_text, resol
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.offset import StreamOffset
 from paimon_spark.errors import OptionError
+from paimon_spark.spec.bounds import LEAST_MILLIS
 from paimon_spark.spec.snapshot import Snapshot
 
 _FIRST = 1
@@ -90,7 +94,10 @@ def _after(snapshot: Snapshot | None) -> StreamOffset:
 
 
 def _from_creation(table: Table) -> StreamOffset:
-    """Return the position before the first snapshot since a time, or a full read of the files created since then."""
+    """Return the position before the first commit since a time, or a full read of the files created since then."""
+    millis, changelogs = scan_start(table.options).number(), _changelogs(table)
+    if changelogs and table.snapshots.at_or_before(millis - 1) is None and _place(table, changelogs, millis):
+        return _at_time(table, millis)
     found = resolve_start(table)
     if found.files_created_from is None and found.snapshot is not None:
         return StreamOffset(snapshot_id=found.snapshot.id)
@@ -98,11 +105,39 @@ def _from_creation(table: Table) -> StreamOffset:
 
 
 def _at_time(table: Table, millis: int) -> StreamOffset:
-    """Return the position before the first snapshot that was committed at a time or later."""
+    """Return the position before the first commit at a time or later."""
     earlier = table.snapshots.at_or_before(millis - 1)
     if earlier is not None:
         return _after(earlier)
-    return StreamOffset(snapshot_id=table.snapshots.earliest_id() or _FIRST)
+    changelogs = _changelogs(table)
+    commits = [*changelogs, table.snapshots.earliest_id() or _FIRST]
+    return StreamOffset(snapshot_id=commits[_place(table, changelogs, millis)])
+
+
+def _earliest(table: Table) -> int:
+    """Return the first commit whose changes can be read."""
+    changelogs = _changelogs(table)
+    return changelogs[0] if changelogs else table.snapshots.earliest_id() or _FIRST
+
+
+def _changelogs(table: Table) -> Sequence[int]:
+    """Return the long-lived changelogs between which and the earliest snapshot none is missing."""
+    earliest = table.snapshots.earliest_id()
+    if earliest is None:
+        return ()
+    ids = [i for i in RefStore.of(table).changelog_ids() if i < earliest]
+    gaps = [place for place, (a, b) in enumerate(pairwise([*ids, earliest]), 1) if b != a + 1]
+    return ids[gaps[-1] :] if gaps else ids
+
+
+def _place(table: Table, changelogs: Sequence[int], millis: int) -> int:
+    """Return the place of the first long-lived changelog that was committed at a time or later."""
+
+    def time_of(snapshot_id: int) -> int:
+        found = RefStore.of(table).find_changelog(snapshot_id)
+        return LEAST_MILLIS if found is None else found.time_millis  # it has just expired
+
+    return bisect_left(changelogs, millis, key=time_of)
 
 
 def _millis(start: ScanStart, local_zone: tzinfo | None) -> int:
@@ -113,7 +148,7 @@ def _millis(start: ScanStart, local_zone: tzinfo | None) -> int:
 
 def _from_id(table: Table, start: ScanStart) -> StreamOffset:
     """Return the position before the snapshot of an id or a tag; an id below the earliest one means the earliest."""
-    earliest = table.snapshots.earliest_id() or _FIRST
+    earliest = _earliest(table)
     tagged = start.option == "scan.tag-name"
     if start.option == "scan.version":
         tagged = not (start.value.isascii() and start.value.isdigit()) or _is_tag(table, start.value)

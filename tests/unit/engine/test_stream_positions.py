@@ -1,0 +1,111 @@
+"""Positions of streams: in a table that was rolled back, in a checkpoint that is malformed, in long-lived changelogs."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.table import Table
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.insert import write_arrow
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.engine.streaming.offset import StreamOffset, parse_offset
+from paimon_spark.engine.streaming.source import StreamSource
+from paimon_spark.engine.streaming.start import first_offset
+from paimon_spark.errors import CorruptTableError, NotFoundError
+from paimon_spark.testing.tables import new_table
+
+_NOW = 1 << 42
+_FILES = "read.stream.maxFilesPerTrigger"
+_LONG = {"changelog.num-retained.max": "2147483647", "changelog.time-retained": "365 d"}
+
+
+def written(rows_of_commits: list[int], **options: str) -> Table:
+    given = {"bucket": "2", "write-only": "true", **options}
+    table = new_table({"id": "INT"}, primary_key=["id"], options=given)
+    for rows in rows_of_commits:
+        append(table, rows)
+    return table
+
+
+def append(table: Table, rows: int) -> None:
+    write_arrow(table, pa.table({"id": pa.array(range(rows), pa.int32())}))
+
+
+def next_of(source: StreamSource, start: StreamOffset, *, limited: bool = True) -> StreamOffset:
+    end = source.next_offset(start, limited=limited, newest=source.newest_id())
+    assert end is not None
+    return parse_offset(end.to_json())
+
+
+def with_changelogs(commits: int) -> Table:
+    """Return a table whose snapshots but the last have expired; their changelogs are long-lived."""
+    table = written([1] * commits, **_LONG, **{"changelog-producer": "input"})
+    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), _NOW))
+    assert (table.snapshots.ids(), RefStore.of(table).changelog_ids()) == ([commits], list(range(1, commits)))
+    return table
+
+
+def time_of(table: Table, changelog: int) -> int:
+    found = RefStore.of(table).find_changelog(changelog)
+    assert found is not None
+    return found.time_millis
+
+
+def test_a_planned_batch_is_not_read_from_other_snapshots() -> None:
+    table = written([1, 1, 1])
+    source = StreamSource(table.with_options({"scan.snapshot-id": "2"}))
+    start = first_offset(source.table)
+    end = next_of(source, start, limited=False)
+    assert len(source.read(start, end).changes) == 1
+    execute_rollback(table, plan_rollback(table, snapshot_id=1))
+    with pytest.raises(NotFoundError, match=r"rolled back"):
+        source.read(start, end)
+    append(table, 5)
+    append(table, 5)
+    with pytest.raises(NotFoundError, match=r"rolled back"):
+        source.read(start, end)
+
+
+def test_a_position_within_a_snapshot_is_of_no_other_one() -> None:
+    table = written([1, 8])
+    source = StreamSource(table.with_options({"scan.snapshot-id": "2", _FILES: "1"}))
+    part = next_of(source, first_offset(source.table))
+    assert (part.snapshot_id, part.index) == (2, 0)
+    execute_rollback(table, plan_rollback(table, snapshot_id=1))
+    with pytest.raises(NotFoundError, match=r"has read snapshot 2"):
+        source.next_offset(part, limited=True, newest=1)
+    append(table, 9)
+    with pytest.raises(NotFoundError, match=r"has read snapshot 2"):
+        source.next_offset(part, limited=True, newest=2)
+
+
+def test_a_position_beyond_the_splits_is_refused() -> None:
+    source = StreamSource(written([1, 8]))
+    with pytest.raises(CorruptTableError, match=r"has read 8 splits of snapshot 2, which has 2"):
+        source.next_offset(StreamOffset(snapshot_id=2, index=7), limited=True, newest=2)
+    with pytest.raises(CorruptTableError, match=r"the key 'index' holds -2"):
+        parse_offset('{"snapshotId":2,"index":-2}')
+
+
+@pytest.mark.parametrize(
+    ("options", "first"),
+    [({"scan.snapshot-id": "2"}, 2), ({"scan.snapshot-id": "0"}, 1), ({"scan.timestamp-millis": "1"}, 1)],
+)
+def test_a_stream_starts_in_long_lived_changelogs(options: dict[str, str], first: int) -> None:
+    assert first_offset(with_changelogs(4).with_options(options)).snapshot_id == first
+
+
+@pytest.mark.parametrize("option", ["scan.timestamp-millis", "scan.creation-time-millis"])
+def test_a_time_between_long_lived_changelogs(option: str) -> None:
+    table = with_changelogs(4)
+    for changelog in (1, 2, 3):
+        since = table.with_options({option: str(time_of(table, changelog) + 1)})
+        assert first_offset(since) == StreamOffset(snapshot_id=changelog + 1)
+
+
+def test_changelogs_before_a_gap_are_no_start() -> None:
+    table = with_changelogs(4)
+    table.file_io.delete(table.paths.changelog(2))
+    assert first_offset(table.with_options({"scan.snapshot-id": "1"})).snapshot_id == 3
