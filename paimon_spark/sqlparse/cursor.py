@@ -180,7 +180,13 @@ class Cursor:
 
     def options(self) -> dict[str, str]:
         """Return the pairs of ``('key' = 'value', …)``."""
-        return dict(self.listed(self._option))
+        pairs = self.listed(self._option)
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise SqlSyntaxError(f"The statement has the key '{twice}' more than once.", hint=self._hint)
+        return found
 
     def _option(self) -> tuple[str, str]:
         key = self.string("a key")

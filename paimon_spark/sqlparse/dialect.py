@@ -113,7 +113,7 @@ class _CallParser(SparkParser):
         kind = token.token_type
         if kind in _STRINGS:
             return self._string()
-        if kind in (TokenType.NUMBER, TokenType.DASH, TokenType.PLUS):
+        if kind in (TokenType.NUMBER, TokenType.DASH, TokenType.PLUS, TokenType.DOT):
             return self._number()
         if kind is TokenType.NULL:
             return self._simple(token, "NULL", None)
@@ -153,10 +153,12 @@ class _CallParser(SparkParser):
         negative = first.token_type is TokenType.DASH
         if first.token_type in (TokenType.DASH, TokenType.PLUS):
             self._advance()
+        start = self._curr.start if self._curr else 0
+        fraction = self._match(TokenType.DOT)
         token = self._curr
-        if not token or token.token_type is not TokenType.NUMBER:
+        if not token or token.token_type is not TokenType.NUMBER or token.start != start + bool(fraction):
             raise self._error("expected a number")
-        source = self.sql[token.start : token.end + 1]
+        source = self.sql[start : token.end + 1]
         found = number_value(source, negative=negative)
         if found is None:
             raise self._error(f"'{source}' is not a number, or is too large for its type")

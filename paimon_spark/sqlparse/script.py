@@ -106,7 +106,8 @@ class _Blocks:
 
     def _change(self, word: str) -> None:
         if word == "END":
-            del self._open[-1:]
+            if self._previous not in (".", "AS"):  # after these, it is a name
+                del self._open[-1:]
         elif self._previous != "END":
             in_expression = self._open[-1:] == [_EXPRESSION]
             starts = not in_expression and self._previous in _BEFORE_STATEMENTS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -14,6 +15,7 @@ from paimon_spark.sqlparse.flink.types import column_type
 
 _MILLIS = {"SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
 _DELAY = re.compile(r"-\s*INTERVAL\s*(?:'([\d.]+)'|(\d+))\s*(SECOND|MINUTE|HOUR|DAY)S?(?:\s*\(\d+\))?", re.IGNORECASE)
+_CLAUSES = ("COMMENT", "PARTITIONED BY", "DISTRIBUTED", "USING", "WITH", "TBLPROPERTIES")
 _PROCTIME = re.compile(r"PROCTIME\s*\(\s*\)", re.IGNORECASE)
 
 
@@ -170,27 +172,43 @@ class _Clauses:
     partition_keys: tuple[str, ...] = ()
     provider: str | None = None
     options: dict[str, str] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
 
     def read(self, cursor: Cursor) -> bool:
         """Read one clause; return whether there was one."""
-        if cursor.accept("COMMENT"):
-            self.comment = cursor.string("a comment")
-        elif cursor.accept("PARTITIONED", "BY"):
-            self.partition_keys = tuple(cursor.listed(lambda: cursor.identifier("a column")))
-        elif cursor.accept("DISTRIBUTED"):
-            self._distributed(cursor)
-        elif cursor.accept("USING"):
-            self.provider = cursor.identifier("a provider")
-        elif cursor.accept("WITH") or cursor.accept("TBLPROPERTIES"):
-            self.options |= cursor.options()
-        else:
+        clause = next((c for c in _CLAUSES if cursor.accept(*c.split())), None)
+        if clause is None:
             return False
+        if clause in self.seen:
+            raise SqlSyntaxError(f"The statement has more than one {clause}.")
+        self.seen.add(clause)
+        if clause == "COMMENT":
+            self.comment = cursor.string("a comment")
+        elif clause == "PARTITIONED BY":
+            self.partition_keys = tuple(cursor.listed(lambda: cursor.identifier("a column")))
+        elif clause == "DISTRIBUTED":
+            self._set(clause, _distribution(cursor))
+        elif clause == "USING":
+            self.provider = cursor.identifier("a provider")
+        else:
+            self._set(clause, cursor.options())
         return True
 
-    def _distributed(self, cursor: Cursor) -> None:
-        if cursor.accept("BY"):
-            cursor.accept("HASH")
-            self.options["bucket-key"] = ",".join(cursor.listed(lambda: cursor.identifier("a column")))
-        cursor.expect("INTO")
-        self.options["bucket"] = str(cursor.number("a number of buckets"))
-        cursor.expect("BUCKETS")
+    def _set(self, clause: str, options: Mapping[str, str]) -> None:
+        for key, value in options.items():
+            if self.options.setdefault(key, value) != value:
+                raise UsageError(
+                    f"The option '{key}' is '{self.options[key]}', and '{value}' by the clause {clause}.",
+                    hint="Leave one of them out.",
+                )
+
+
+def _distribution(cursor: Cursor) -> dict[str, str]:
+    options = {}
+    if cursor.accept("BY"):
+        cursor.accept("HASH")
+        options["bucket-key"] = ",".join(cursor.listed(lambda: cursor.identifier("a column")))
+    cursor.expect("INTO")
+    options["bucket"] = str(cursor.number("a number of buckets"))
+    cursor.expect("BUCKETS")
+    return options

@@ -110,7 +110,8 @@ def _atomic(cursor: Cursor, *, flink: bool) -> DataType:
     except CorruptTableError as e:
         raise UsageError(
             f"'{text}' is not a column type.",
-            hint=did_you_mean(name, _NAMES) or "A number in parentheses is out of range.",
+            hint=did_you_mean(name, _NAMES)
+            or ("A number in parentheses is out of range." if "(" in text else f"The types are {', '.join(_NAMES)}."),
             kind=ErrorKind.SCHEMA_INVALID,
         ) from e
 

@@ -34,6 +34,8 @@ def values(text: Any) -> Any:
         ("5S", "SMALLINT", 5),
         ("1.5", "DECIMAL", Decimal("1.5")),
         ("1.5BD", "DECIMAL", Decimal("1.5")),
+        (".5", "DECIMAL", Decimal("0.5")),
+        ("- .5e1", "DOUBLE", -5.0),
         ("1e3", "DOUBLE", 1000.0),
         ("2F", "FLOAT", 2.0),
         ("DATE '2024-05-14'", "DATE", "2024-05-14"),

@@ -176,6 +176,26 @@ def test_whose_error_a_wrong_statement_has(text: str, *, owned: bool) -> None:
     assert belongs_to_flink(text) is owned
 
 
+@pytest.mark.parametrize(
+    ("clauses", "message"),
+    [
+        ("COMMENT 'x' COMMENT 'y'", r"more than one COMMENT"),
+        ("PARTITIONED BY (a) PARTITIONED BY (b)", r"more than one PARTITIONED BY"),
+        ("WITH ('k' = '1') WITH ('l' = '2')", r"more than one WITH"),
+        ("WITH ('k' = '1', 'l' = '2', 'k' = '3')", r"the key 'k' more than once"),
+        ("DISTRIBUTED INTO 4 BUCKETS WITH ('bucket' = '8')", r"'bucket' is '4', and '8' by the clause WITH"),
+    ],
+)
+def test_clauses_that_contradict_each_other(clauses: str, message: str) -> None:
+    with pytest.raises(PaimonError, match=message):
+        parse_statement(f"CREATE TABLE t (a INT, b INT) {clauses}")
+
+
+def test_an_unknown_type_names_the_types() -> None:
+    with pytest.raises(PaimonError, match=r"'FOR' is not a column type. The types are CHAR"):
+        parse_statement("ALTER TABLE t ADD watermark FOR")
+
+
 @pytest.mark.parametrize("text", ["CREATE CATALOG c WITH ('a'='b'", "SET 'a", "CREATE TABLE t (a INT,) WITH ('x'='y')"])
 def test_errors_tell_the_place(text: str) -> None:
     with pytest.raises(SqlSyntaxError, match=r"does not parse|never closed"):

@@ -72,6 +72,11 @@ def test_functions_in_a_case_open_no_block() -> None:
     assert texts(f"{block}; SELECT 2") == [block, "SELECT 2"]
 
 
+def test_a_column_named_end_closes_no_block() -> None:
+    block = "BEGIN SELECT t.end, CASE WHEN t . end THEN 1 END AS end FROM t; SELECT 2; END"
+    assert texts(f"{block}; SELECT 3") == [block, "SELECT 3"]
+
+
 @pytest.mark.parametrize(
     ("typed", "done", "rest"),
     [
