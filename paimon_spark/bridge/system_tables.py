@@ -23,6 +23,7 @@ from paimon_spark.core.system.tables import (
     system_table_schema,
 )
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.rolling import epoch_millis
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, did_you_mean
 from paimon_spark.format.arrow_types import from_arrow
 from paimon_spark.spark.types import struct_to_spark, type_to_spark
@@ -212,7 +213,7 @@ def _partition_rows(table: Table) -> Iterator[tuple[Any, ...]]:
             sum(f.row_count for f in files),
             sum(f.file_size for f in files),
             len(files),
-            max(f.creation_time or 0 for f in files),
+            epoch_millis(max(f.creation_time or 0 for f in files)),
             False,
         )
 

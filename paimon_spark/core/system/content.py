@@ -108,9 +108,9 @@ def partitions(context: SystemContext) -> Iterator[Row]:
 
 
 def buckets(context: SystemContext) -> Iterator[Row]:
-    """Yield one row per bucket with files, ordered by partition and bucket."""
+    """Yield one row per bucket with files, ordered by partition and bucket; postponed rows are in bucket -2."""
     fields = context.table.schema.partition_fields
-    sums = _sums((BucketKey(e.partition, e.bucket), e) for e in context.live())
+    sums = _sums((BucketKey(e.partition, e.bucket), e) for e in context.live(postponed=True))
     rows = [(partition_set(p, fields, context.zone), bucket, s) for (p, bucket), s in sums.items()]
     for text, bucket, s in sorted(rows, key=lambda r: r[:2]):
         yield (text, bucket, s.rows, s.size, s.files, stored_time(s.newest))

@@ -26,9 +26,9 @@ class SystemContext:
         """Return the manifest store of the table."""
         return ManifestStore(self.table)
 
-    def live(self) -> Iterable[ManifestEntry]:
-        """Return the live entries of the snapshot, all levels, without files that have no bucket yet."""
+    def live(self, *, postponed: bool = False) -> Iterable[ManifestEntry]:
+        """Return the live entries of the snapshot, all levels; `postponed`: also files that have no bucket yet."""
         if self.snapshot is None:
             return ()
         store = self.store
-        return live_entries(store, store.data_manifests(self.snapshot), lambda e: e.bucket >= 0)
+        return live_entries(store, store.data_manifests(self.snapshot), lambda e: postponed or e.bucket >= 0)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Self
 
 import pyarrow as pa
@@ -360,6 +361,12 @@ def _stats(fields: Sequence[DataField], stats: Sequence[ColumnStats]) -> SimpleS
 def wall_clock_millis(epoch_millis: int) -> int:
     """Return the local wall-clock time as if it were UTC, which is how creation times are stored."""
     return epoch_millis + time.localtime(epoch_millis / 1000).tm_gmtoff * 1000
+
+
+def epoch_millis(wall_clock: int) -> int:
+    """Return the time of a stored creation time, which is a local wall-clock time."""
+    moment = datetime.fromtimestamp(wall_clock // 1000, UTC).replace(tzinfo=None)
+    return int(moment.timestamp()) * 1000 + wall_clock % 1000
 
 
 def created_now() -> int:

@@ -251,3 +251,9 @@ def test_times_are_wall_clocks() -> None:
     times = [f.type for schema in COLUMNS.values() for f in schema if pa.types.is_timestamp(f.type)]
     assert times
     assert all(t.tz is None for t in times)
+
+
+def test_postponed_rows_are_in_the_bucket_that_no_bucket_has() -> None:
+    table = written(samples.message(samples.file(1, 2, rows=7)), samples.message(samples.file(1, 2, rows=5), bucket=-2))
+    assert [(r["bucket"], r["record_count"]) for r in rows(table, "buckets")] == [(-2, 5), (0, 7)]
+    assert [r["record_count"] for r in rows(table, "files")] == [7]
