@@ -17,6 +17,9 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.time_texts import time_text
 
+_DATE = re.compile(r"\d{4}-\d")
+_ONE_DIGIT = re.compile(r"(?<![\d.])\d(?!\d)")
+"""A digit that a zero may precede; not a fraction."""
 _WATERMARK = re.compile(r"watermark-(-?\d+)")
 
 
@@ -203,14 +206,14 @@ def millis_of_text(key: str, text: str, local_zone: tzinfo | None) -> int:
         OptionError: it is not a time.
     """
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as e:
+        moment = datetime.fromisoformat(_ONE_DIGIT.sub(r"0\g<0>", text) if _DATE.match(text) else text)
+        zoned = moment if moment.tzinfo or local_zone is None else moment.replace(tzinfo=local_zone)
+        return int(zoned.timestamp() * 1000)
+    except (ValueError, OverflowError) as e:
         raise OptionError(
             f"The option '{key}' holds '{text}', which is not a time.",
             hint="Write it as yyyy-MM-dd or yyyy-MM-dd HH:mm:ss, optionally with milliseconds.",
         ) from e
-    zoned = moment if moment.tzinfo or local_zone is None else moment.replace(tzinfo=local_zone)
-    return int(zoned.timestamp() * 1000)
 
 
 def _newest_compacted(table: Table) -> Snapshot | None:

@@ -112,6 +112,16 @@ def test_the_zone_of_a_text(table: Table) -> None:
     assert found(table.with_options({"scan.timestamp": "2026-01-01 20:00:02"}), local_zone=ahead) == 2
 
 
+@pytest.mark.parametrize("text", ["2026-1-1 12:0:2", "2026-1-01 12:00:2.5", "2026-01-01 12:00:02.123456789"])
+def test_texts_with_fewer_and_more_digits(table: Table, text: str) -> None:
+    assert found(table.with_options({"scan.timestamp": text}), local_zone=UTC) == 2
+
+
+def test_a_time_before_all_zones_is_refused(table: Table) -> None:
+    with pytest.raises(OptionError, match=r"holds '0001-01-01', which is not a time"):
+        found(table.with_options({"scan.timestamp": "0001-01-01"}))
+
+
 def test_arguments_win_over_options(table: Table) -> None:
     assert found(table.with_options({"scan.snapshot-id": "2"}), version="4") == 4
 
