@@ -345,8 +345,19 @@ class StreamSource:
     def commit(self, end: StreamOffset) -> None:
         """Record the progress of the consumer, if the stream has one: everything before `end` has been processed."""
         name, refs = self.table.options.get("consumer-id"), RefStore.of(self.table)
-        if name and not end.scan_snapshot and refs.find_consumer(name) != end.snapshot_id:
+        if not name or end.scan_snapshot:
+            return
+        if refs.find_consumer(name) != end.snapshot_id or self._is_idle(refs, name):
             refs.write_consumer(name, end.snapshot_id)
+
+    def _is_idle(self, refs: RefStore, name: str) -> bool:
+        """Return whether a consumer without progress has to be written again, because it would expire."""
+        keep_ms = self.table.options.consumer_expiration_time_ms
+        if keep_ms is None:
+            return False
+        file = refs.paths.consumer(name).rpartition("/")[2]
+        written = next((f.mtime_ms for f in refs.consumer_files() if f.name == file), 0)
+        return written < time.time_ns() // 1_000_000 - keep_ms // 3
 
     # ---- the steps of a stream
 

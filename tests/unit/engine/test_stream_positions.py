@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -109,3 +111,18 @@ def test_changelogs_before_a_gap_are_no_start() -> None:
     table = with_changelogs(4)
     table.file_io.delete(table.paths.changelog(2))
     assert first_offset(table.with_options({"scan.snapshot-id": "1"})).snapshot_id == 3
+
+
+def test_a_consumer_of_a_quiet_stream_does_not_expire() -> None:
+    table = written([1], **{"consumer.expiration-time": "1 s"})
+    source = StreamSource(table.with_options({"consumer-id": "c"}))
+
+    def seen() -> int:
+        source.commit(StreamOffset(snapshot_id=2))
+        (file,) = RefStore.of(table).consumer_files()
+        return file.mtime_ms
+
+    first = seen()
+    assert seen() == first
+    time.sleep(0.4)
+    assert seen() > first
