@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 
 from paimon_spark.errors import SqlSyntaxError, UnsupportedError
 from paimon_spark.spec.quoted_text import string_literal, string_value
@@ -19,6 +20,7 @@ _KEY = re.compile(r"[A-Za-z_][\w.\-]*")
 _VALUE = re.compile(r"[+-]?\w[\w.\-+]*")
 _BEFORE_TABLES = ("from", "join", "into", "overwrite", "table", ",", "(")
 _TRAVEL = ("version", "timestamp", "system_version", "system_time", "for")
+_TYPED = ("date", "timestamp", "timestamp_ltz", "timestamp_ntz")
 _FORM = "Write t /*+ OPTIONS('key' = 'value', …) */."
 _SESSION = "Set the option for the session instead: SET 'paimon.<catalog>.<database>.<table>.<key>' = '<value>'."
 
@@ -135,9 +137,21 @@ def _check_place(before: list[Piece], after: list[Piece]) -> None:
 
 def _without_travel(before: list[Piece]) -> list[Piece]:
     words = [p.text.lower() for p in before]
-    if len(words) > 4 and words[-3:-1] == ["as", "of"] and words[-4] in _TRAVEL:
-        return before[: -5 if words[-5] == "for" else -4]
-    return before
+    found = [i for i in range(1, len(words) - 2) if words[i - 1] in _TRAVEL and words[i : i + 2] == ["as", "of"]]
+    if not found or not _is_version(before[found[-1] + 2 :]):
+        return before
+    start = found[-1] - 1
+    return before[: start - (words[start - 1] == "for")]
+
+
+def _is_version(value: list[Piece]) -> bool:
+    """Return whether `value` is one literal or one call of a function, as versions and times are written."""
+    if len(value) < 2:
+        return True
+    if len(value) == 2:
+        return value[0].text.lower() in _TYPED and value[1].kind is PieceKind.STRING
+    depths = list(accumulate((p.text == "(") - (p.text == ")") for p in value[1:]))
+    return value[1].text == "(" and depths[-1] == 0 and depths.index(0) == len(depths) - 1
 
 
 def _is_name(word: str, kind: PieceKind) -> bool:

@@ -64,6 +64,14 @@ def test_the_example_of_the_guide() -> None:
             "SELECT * FROM t VERSION AS OF 1 WITH ('a'='1') x",
         ),
         (
+            "SELECT * FROM t TIMESTAMP AS OF TIMESTAMP '2024-01-01' /*+ OPTIONS('a'='1') */ x",
+            "SELECT * FROM t TIMESTAMP AS OF TIMESTAMP '2024-01-01' WITH ('a'='1') x",
+        ),
+        (
+            "SELECT * FROM t FOR SYSTEM_TIME AS OF date_sub(now(), 1) /*+ OPTIONS('a'='1') */",
+            "SELECT * FROM t FOR SYSTEM_TIME AS OF date_sub(now(), 1) WITH ('a'='1')",
+        ),
+        (
             "SELECT * FROM t FOR TIMESTAMP AS OF '2024' /*+ OPTIONS('a'='1') */",
             "SELECT * FROM t FOR TIMESTAMP AS OF '2024' WITH ('a'='1')",
         ),
@@ -111,6 +119,8 @@ def test_lines_stay_lines() -> None:
         ("SELECT * FROM t /*+ OPTIONS */", "malformed"),
         ("SELECT * FROM t /*+ OPTIONS('a'='1'", "malformed"),
         ("SELECT * FROM t /*+ OPTIONS('a'='1') */ VERSION AS OF 1", "must follow VERSION AS OF"),
+        ("SELECT * FROM t VERSION AS OF 1 x /*+ OPTIONS('a'='1') */", "directly follow the name"),
+        ("SELECT * FROM f(1) JOIN (a) /*+ OPTIONS('a'='1') */", "must follow the name of a table"),
         ("DELETE FROM t /*+ OPTIONS('a'='1') */ WHERE k = 1", "SET 'paimon."),
         ("UPDATE t /*+ OPTIONS('a'='1') */ SET a = 1", "SET 'paimon."),
         ("MERGE INTO t /*+ OPTIONS('a'='1') */ USING s ON 1=1", "SET 'paimon."),
