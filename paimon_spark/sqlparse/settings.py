@@ -39,7 +39,7 @@ def parse_setting(text: str) -> Setting | None:
     key = _word(rest if equals is None else rest[:equals])
     if not key.startswith(_PREFIXES):
         return None
-    if any(c.isspace() for c in key) or key in _PREFIXES:
+    if any(c.isspace() or c == "=" for c in key) or key in _PREFIXES:
         raise SqlSyntaxError(f"'{key}' is not the key of a session option.", hint=_FORM)
     return Setting(key, None if equals is None else _word(rest[equals + 1 :]), reset)
 
@@ -48,7 +48,7 @@ def _word(parts: Iterable[Piece]) -> str:
     """Return a key or a value: a quoted string without its quotes, or plain text without comments."""
     kept = [p for p in parts if p.kind is not PieceKind.COMMENT]
     solid = [p for p in kept if p.kind is not PieceKind.BLANK]
-    if solid and solid[-1].text == ";":
+    while solid and solid[-1].text == ";":
         solid.pop()
         kept = kept[: kept.index(solid[-1]) + 1] if solid else []
     if len(solid) == 1 and solid[0].closed:

@@ -15,6 +15,7 @@ KEY = "paimon.*.default.T.scan.timestamp-millis"
     [
         f"SET '{KEY}' = '1697018249000'",
         f"SET '{KEY}' = '1697018249000';",
+        f"SET '{KEY}' = '1697018249000'; ;",
         f"-- set scan.timestamp-millis=1697018249000 for the table default.T in any catalog\nSET '{KEY}'='1697018249000' ;",
         f'set "{KEY}" = 1697018249000',
         f"SET `{KEY}` = 1697018249000",
@@ -72,4 +73,10 @@ def test_statements_of_others(text: str) -> None:
 )
 def test_what_is_no_key(text: str) -> None:
     with pytest.raises(SqlSyntaxError, match="not the key"):
+        parse_setting(text)
+
+
+@pytest.mark.parametrize("text", ["SET 'paimon.data-file.prefix=a'", "RESET paimon.data-file.prefix=a"])
+def test_an_equals_sign_in_the_key_is_refused(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match=r"'paimon.data-file.prefix=a' is not the key of a session option"):
         parse_setting(text)
