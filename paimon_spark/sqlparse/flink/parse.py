@@ -75,7 +75,12 @@ def _reset(cursor: Cursor) -> Statement:
 
 
 def _key(cursor: Cursor) -> str:
-    return cursor.string("a key") if cursor.at_string else cursor.expression("=")
+    if not cursor.at_string:
+        return cursor.expression("=")
+    key = cursor.string("a key")
+    if not key or "=" in key:
+        raise SqlSyntaxError(f"'{key}' is not a key.", hint="Write SET 'key' = 'value', SET 'key' or RESET 'key'.")
+    return key
 
 
 def _create_temporary(cursor: Cursor) -> Statement | None:

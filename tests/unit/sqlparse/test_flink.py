@@ -191,6 +191,12 @@ def test_clauses_that_contradict_each_other(clauses: str, message: str) -> None:
         parse_statement(f"CREATE TABLE t (a INT, b INT) {clauses}")
 
 
+@pytest.mark.parametrize("text", ["SET 'pipeline.name=a'", "RESET 'pipeline.name=a'", "SET '' = 'a'"])
+def test_what_is_no_key(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match=r"is not a key. Write SET 'key' = 'value'"):
+        parse_statement(text)
+
+
 def test_an_unknown_type_names_the_types() -> None:
     with pytest.raises(PaimonError, match=r"'FOR' is not a column type. The types are CHAR"):
         parse_statement("ALTER TABLE t ADD watermark FOR")
