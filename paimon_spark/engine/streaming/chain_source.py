@@ -102,6 +102,7 @@ class ChainStreamSource(StreamSource):
                     scan_snapshot=True,
                     time_millis=None if deltas is None else deltas.time_millis,
                     full_snapshot_id=_id(full),
+                    full_millis=None if full is None else full.time_millis,
                 )
         raise ConflictError(
             f"The stream of table {self.main.name} cannot begin: its branch '{chain.snapshots.table.branch}' has got a "
@@ -116,7 +117,7 @@ class ChainStreamSource(StreamSource):
         if self.table.options.deletion_vectors_enabled:
             options["deletion-vectors.merge-on-read"] = "true"  # as in `_state_table`
         chain = open_chain(self.main.with_options(options) if options else self.main)
-        full = self._full_snapshot(chain, start.full_snapshot_id)
+        full = self._full_snapshot(chain, start)
         merged = self.main.options.flag("chain-table.streaming.merge-snapshot")
         manifests = [None if s is None else s.delta_manifest_list for s in (deltas, full)]
         key = (self.table.path, self.table.schema.id, *manifests, merged, self._buckets, self.keep_kinds)
@@ -131,15 +132,17 @@ class ChainStreamSource(StreamSource):
         end = StreamOffset(snapshot_id=_NO_DELTAS + 1) if deltas is None else following(deltas)
         return planned_once(key, plan), end
 
-    def _full_snapshot(self, chain: ChainTable, wanted: int | None) -> Snapshot | None:
+    def _full_snapshot(self, chain: ChainTable, start: StreamOffset) -> Snapshot | None:
+        wanted = start.full_snapshot_id
         if wanted is None:
             return None
         branch = chain.snapshots.table
         found = branch.snapshots.find(wanted)
-        if found is None:
+        if found is None or start.full_millis not in (None, found.time_millis):
+            what = "has expired before it was read" if found is None else "is another one after a rollback"
             raise NotFoundError(
                 f"The stream of table {self.main.name} cannot go on: snapshot {wanted} of its branch "
-                f"'{branch.branch}' has expired before it was read.",
+                f"'{branch.branch}' {what}.",
                 hint="Start with a new checkpoint, which reads the table again.",
                 kind=ErrorKind.SNAPSHOT_NOT_FOUND,
             )

@@ -34,7 +34,7 @@ class StreamOffset:
     commit time of the newest snapshot that was read completely, or whose state is read; `part_millis` that of
     `snapshot_id` if some of its changes were read. If a snapshot has another time, the table was rolled back. In a
     chain table, snapshots are those of the delta branch; `full_snapshot_id` is the snapshot of the snapshot branch that
-    belongs to the state, and `snapshot_id` is 0 if the delta branch has no state.
+    belongs to the state, of the time `full_millis`, and `snapshot_id` is 0 if the delta branch has no state.
     """
 
     snapshot_id: Id
@@ -43,6 +43,7 @@ class StreamOffset:
     time_millis: Long | None = None
     full_snapshot_id: Id | None = None
     part_millis: Long | None = None
+    full_millis: Long | None = None
 
     def to_json(self) -> str:
         """Return the offset as the text in the checkpoint."""
@@ -53,6 +54,7 @@ class StreamOffset:
             "timeMillis": self.time_millis,
             "fullSnapshotId": self.full_snapshot_id,
             "partMillis": self.part_millis,
+            "fullMillis": self.full_millis,
         }
         return json.dumps({k: v for k, v in raw.items() if v is not None}, separators=(",", ":"))
 

@@ -16,6 +16,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.redistribution.chain_compact import execute_chain_compaction, plan_chain_compaction
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.streaming.chain_source import open_source
 from paimon_spark.engine.streaming.offset import StreamOffset, parse_offset
@@ -195,6 +196,17 @@ def as_user(table: Table, name: str) -> Table:
     """Return the table for a user who may read the object of a name."""
     grants = Grants("u", {name: frozenset(["SELECT"])})
     return replace(table, access=TableAccess(grants, Securable.of(table.identifier), table.path))
+
+
+def test_a_state_that_was_rolled_back(table: Table) -> None:
+    put(table, "snapshot", DAYS[1], (5, 1, "e"))
+    source = open_source(table.with_options(FILES))
+    position = parse_offset(source.first_offset().to_json())
+    branch = on_branch(table, "snapshot")
+    execute_rollback(branch, plan_rollback(branch, snapshot_id=1))
+    put(table, "snapshot", DAYS[1], (6, 1, "f"))
+    with pytest.raises(NotFoundError, match=r"snapshot 2 of its branch 'snapshot' is another one after a rollback"):
+        source.next_offset(position, limited=True, newest=source.newest_id())
 
 
 def test_privileges(table: Table) -> None:
