@@ -85,6 +85,24 @@ def test_create_table_as_a_query(spark: SparkSession, my_catalog: Path) -> None:
     assert rows(spark, "SHOW TABLES") == [("default", "t", False)]
 
 
+def test_a_table_with_the_columns_of_a_query(spark: SparkSession, my_catalog: Path) -> None:
+    spark.sql("CREATE TABLE s (id BIGINT NOT NULL, dt STRING COMMENT 'day')")
+    spark.sql("INSERT INTO s VALUES (1, 'a'), (2, 'b')")
+    spark.sql("CREATE TABLE t WITH ('partition' = 'dt', 'primary-key' = 'dt,id') AS SELECT * FROM s")
+    spark.sql("CREATE TABLE IF NOT EXISTS t WITH ('bucket' = '1') AS SELECT 1 AS other")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, "a"), (2, "b")]
+    created = rows(spark, "SHOW CREATE TABLE t")[0][0]
+    assert "PARTITIONED BY (dt)" in created
+    assert "'primary-key' = 'dt,id'" in created
+    spark.sql("CREATE TABLE u PARTITIONED BY (dt) WITH ('write-only' = 'true') AS SELECT id + 1 AS id, dt FROM s")
+    assert rows(spark, "SELECT * FROM u ORDER BY id") == [(2, "a"), (3, "b")]
+    with pytest.raises(Exception, match="TABLE_OR_VIEW_NOT_FOUND"):
+        spark.sql("CREATE TABLE v WITH ('write-only' = 'true') AS SELECT * FROM nope")
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        spark.sql("CREATE TABLE v WITH ('write-only' = 'true') AS SELECT 1 div (id - 1) AS a FROM s")
+    assert [r[1] for r in rows(spark, "SHOW TABLES")] == ["s", "t", "u"]
+
+
 def test_alter_table(spark: SparkSession, my_catalog: Path) -> None:
     spark.sql("CREATE TABLE t (a INT, b INT, c STRING)")
     spark.sql("INSERT INTO t VALUES (1, 2, 'x')")

@@ -24,8 +24,10 @@ from paimon_spark.spark.conf import check_setting
 from paimon_spark.spark.connectors import TABLE, create_connector
 from paimon_spark.spark.flink_settings import setting
 from paimon_spark.spark.jvm_frames import session_for
+from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.types import DataField
 from paimon_spark.spec.units import parse_duration_ms
 from paimon_spark.sqlparse.flink import statements as flink
 from paimon_spark.sqlparse.flink.parse import belongs_to_flink, parse_statement
@@ -248,7 +250,7 @@ def _create_table(request: Request, statement: flink.CreateTable) -> Json:
     if statement.primary_key:
         options[evolution.PRIMARY_KEY] = ",".join(statement.primary_key)
     schema = evolution.new_schema(
-        statement.fields,
+        statement.fields or _columns_of_query(request, statement.query),
         partition_keys=statement.partition_keys,
         options=options,
         comment=statement.comment,
@@ -256,6 +258,13 @@ def _create_table(request: Request, statement: flink.CreateTable) -> Json:
     )
     catalog.create_table(identifier, schema)
     return {"query": [info.name, identifier.database, identifier.table, statement.query]} if statement.query else {}
+
+
+def _columns_of_query(request: Request, query: str | None) -> tuple[DataField, ...]:
+    if query is None:
+        return ()
+    session = session_for(request.envelope.session, request.jsession)
+    return tuple(map(field_from_spark, session.sql(query).schema.toNullable().jsonValue()["fields"]))
 
 
 def _create_temporary(request: Request, statement: flink.CreateTable, connector: str | None, options: Any) -> Json:

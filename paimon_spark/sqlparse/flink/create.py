@@ -127,7 +127,7 @@ def _not_enforced(cursor: Cursor) -> None:
 
 
 def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | None:
-    """Read what follows CREATE [TEMPORARY] TABLE; return None for a statement without columns.
+    """Read what follows CREATE [TEMPORARY] TABLE; return None for a statement without columns, unless it is WITH … AS.
 
     Raises:
         SqlSyntaxError: it does not parse.
@@ -136,10 +136,12 @@ def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | No
     """
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.path("the name of a table")
-    if cursor.peek() != "(":
+    listed, flink = cursor.peek() == "(", cursor.holds("WITH", "(")
+    if not listed and (temporary or not flink or not cursor.holds("AS")):
         return None
-    columns = _Columns(flink=cursor.holds("WITH", "("), temporary=temporary)
-    cursor.listed(lambda: columns.read(cursor))
+    columns = _Columns(flink=flink, temporary=temporary)
+    if listed:
+        cursor.listed(lambda: columns.read(cursor))
     clauses = _Clauses()
     while clauses.read(cursor):
         pass
@@ -162,6 +164,19 @@ def create_table(cursor: Cursor, *, temporary: bool = False) -> CreateTable | No
         tuple(columns.computed),
         columns.watermark,
     )
+
+
+def replace_table(cursor: Cursor) -> None:
+    """Read what follows CREATE OR REPLACE TABLE, which is left to Spark.
+
+    Raises:
+        UnsupportedError: it has clauses of Flink's.
+    """
+    if cursor.holds("WITH", "("):
+        raise UnsupportedError(
+            "CREATE OR REPLACE TABLE has no clause WITH (…).",
+            hint="Write CREATE OR REPLACE TABLE t (…) TBLPROPERTIES ('primary-key' = …).",
+        )
 
 
 @dataclass(slots=True)

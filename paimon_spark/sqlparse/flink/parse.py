@@ -7,7 +7,7 @@ from collections.abc import Callable
 from paimon_spark.errors import SqlSyntaxError
 from paimon_spark.sqlparse.cursor import Cursor
 from paimon_spark.sqlparse.flink.alter import alter_table
-from paimon_spark.sqlparse.flink.create import create_table
+from paimon_spark.sqlparse.flink.create import create_table, replace_table
 from paimon_spark.sqlparse.flink.statements import (
     CreateCatalog,
     DropCatalog,
@@ -117,6 +117,7 @@ _FORMS: tuple[tuple[tuple[str, ...], Callable[[Cursor], Statement | None]], ...]
     (("USE", "CATALOG"), _use_catalog),
     (("DROP", "TEMPORARY", "TABLE"), _drop_temporary),
     (("CREATE", "TABLE"), create_table),
+    (("CREATE", "OR", "REPLACE", "TABLE"), replace_table),
     (("CREATE", "TEMPORARY", "TABLE"), _create_temporary),
     (("ALTER", "TABLE"), alter_table),
     (("SHOW", "JOBS"), _show_jobs),

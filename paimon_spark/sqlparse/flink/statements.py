@@ -57,8 +57,8 @@ class Watermark:
 class CreateTable:
     """CREATE TABLE with a primary key constraint, options or types that Spark's grammar lacks.
 
-    `query` is the text after AS, `temporary` whether the table is a connector of the session. Only such a table has
-    computed columns and a watermark.
+    `query` is the text after AS, whose columns the table has if there are no `fields`; `temporary` whether the table is
+    a connector of the session. Only such a table has computed columns and a watermark.
     """
 
     name: Name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paimon_spark.errors import PaimonError, SqlSyntaxError
+from paimon_spark.errors import PaimonError, SqlSyntaxError, UnsupportedError
 from paimon_spark.spec.column_changes import AddColumn, DropColumn, RenameColumn, UpdateColumnPosition
 from paimon_spark.spec.types import DataType, type_to_json
 from paimon_spark.sqlparse.cursor import Cursor
@@ -108,6 +108,29 @@ def test_the_query_is_the_text_that_was_given() -> None:
     found = parse_statement("CREATE TABLE t (a INT) WITH ('k'='v') AS SELECT /*+ x */ 'a;b'  AS a -- end")
     assert isinstance(found, flink.CreateTable)
     assert found.query == "SELECT /*+ x */ 'a;b'  AS a"
+
+
+def test_the_columns_may_be_those_of_the_query() -> None:
+    found = parse_statement(
+        "CREATE TABLE IF NOT EXISTS d.t COMMENT 'c' PARTITIONED BY (p) WITH ('k'='v') AS WITH q AS (SELECT 1) SELECT * FROM q"
+    )
+    assert found == flink.CreateTable(
+        ("d", "t"),
+        (),
+        {"k": "v"},
+        partition_keys=("p",),
+        comment="c",
+        if_not_exists=True,
+        query="WITH q AS (SELECT 1) SELECT * FROM q",
+    )
+    for text in ("CREATE TABLE t AS WITH q AS (SELECT 1) SELECT * FROM q", "CREATE OR REPLACE TABLE t AS SELECT 1"):
+        assert parse_statement(text) is None
+
+
+@pytest.mark.parametrize("text", ["(a INT) WITH ('k'='v')", "WITH ('k'='v') AS SELECT 1"])
+def test_or_replace_is_sparks_alone(text: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"TBLPROPERTIES"):
+        parse_statement(f"CREATE OR REPLACE TABLE t {text}")
 
 
 def test_alter_table() -> None:
