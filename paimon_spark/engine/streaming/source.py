@@ -29,6 +29,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.postpone_read import with_postponed
+from paimon_spark.engine.streaming.changelog_check import check_changelog
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
 from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, OptionError, UnsupportedError
@@ -405,6 +406,8 @@ class StreamSource:
     def _change_splits(self, snapshot: Snapshot, predicate: Predicate = TRUE) -> list[Split]:
         producer = self.table.options.changelog_producer
         source = ChangeSource.DELTA if producer is ChangelogProducer.NONE else ChangeSource.CHANGELOG
+        if source is ChangeSource.CHANGELOG:
+            check_changelog(self.table, snapshot)
         overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
         how = CommitRead(
             source, drop_retracts=not self.keep_kinds, overwrites=overwrites, postponed=self._reads_postponed

@@ -16,6 +16,7 @@ from paimon_spark.engine.streaming.offset import StreamOffset, parse_offset
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import CorruptTableError, NotFoundError
+from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.testing.tables import new_table
 
 _NOW = 1 << 42
@@ -126,3 +127,18 @@ def test_a_consumer_of_a_quiet_stream_does_not_expire() -> None:
     assert seen() == first
     time.sleep(0.4)
     assert seen() > first
+
+
+def test_commits_without_a_changelog_are_not_skipped() -> None:
+    table = written([1, 2])
+    schema = apply_changes(table.schema, [SetOption("changelog-producer", "input")], 0, has_snapshots=True)
+    assert table.schema_store.try_create(schema)
+    changed = Table.of(table.identifier, table.path, schema, table.file_io)
+    append(changed, 3)
+    source = StreamSource(changed.with_options({"scan.snapshot-id": "3"}))
+    start = first_offset(source.table)
+    assert source.read(start, next_of(source, start, limited=False)).changes
+    source = StreamSource(changed.with_options({"scan.snapshot-id": "2"}))
+    start = first_offset(source.table)
+    with pytest.raises(NotFoundError, match=r"snapshot 2 has no changelog"):
+        source.read(start, next_of(source, start, limited=False))
