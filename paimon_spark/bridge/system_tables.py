@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -180,10 +181,12 @@ def _global_rows(envelope: Envelope, name: str) -> pa.Table:
 
 
 def _all_tables(envelope: Envelope) -> Iterator[Table]:
+    """Yield all tables of a catalog; one that is dropped meanwhile is left out."""
     catalog = catalog_of(envelope.catalog)
     for database in catalog.list_databases():
         for name in catalog.list_tables(database):
-            yield catalog.load_table(Identifier(database, name))
+            with suppress(NotFoundError):
+                yield catalog.load_table(Identifier(database, name))
 
 
 def _table_row(table: Table) -> Iterator[tuple[Any, ...]]:
