@@ -68,7 +68,7 @@ def diagnose(
     latest = max(visible, key=lambda s: s.id, default=None)
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
     lost = lost_references(table)
-    findings = [_error(table, found.error.message) for found in lost]
+    findings = [_error(table, f"{found.error.message} {found.error.hint}") for found in lost]
     for place, held in _branches(table, refs):
         findings += (_error(table, f"{e.message} {e.hint}") for _, e in lost_schemas(place, held))
         findings += (_error(table, f"{gap.path} is missing: {gap.text}") for gap in snapshot_gaps(place, held))
