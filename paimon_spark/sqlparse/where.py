@@ -208,11 +208,12 @@ class _Reader:
 
     def _like(self, tree: Any, column: str, pattern: str) -> Predicate:
         simple = simple_pattern(pattern)
+        padded = simple is None or not simple[1] or simple[0].endswith(" ")
+        if padded and self._is(column, TypeRoot.CHAR):
+            raise self._unsupported(tree, " over a CHAR column, whose values may end with blanks")
         if simple is not None:
             text, is_prefix = simple
             return StartsWith(column, text) if is_prefix else Comparison("=", column, text)
-        if self._is(column, TypeRoot.CHAR):
-            raise self._unsupported(tree, " over a CHAR column, whose values may end with blanks")
         if len(pattern) > _LONGEST_PATTERN:
             raise self._unsupported(tree, f" with a pattern of more than {_LONGEST_PATTERN} characters")
         return Like(column, pattern)

@@ -322,8 +322,10 @@ def test_truth_of_booleans() -> None:
         assert [v for v in (True, False, None) if evaluate(opposite, {"b": v})] == [
             v for v in (True, False, None) if v not in wanted
         ]
-    with pytest.raises(ArgumentError, match="over a CHAR column"):
-        parse_filter("c like '%a'", schema)
+    for pattern in ("%a", "a_", "a", "", "a %"):
+        with pytest.raises(ArgumentError, match="over a CHAR column"):
+            parse_filter(f"c like '{pattern}'", schema)
+    assert parse_filter("c like 'a%'", schema) == StartsWith("c", "a")
 
 
 @pytest.mark.parametrize("parse", [parse_where, parse_partitions])
