@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from paimon_spark.calls.arguments import Arguments
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.parameters import SUCCESS, TABLE, TABLES
-from paimon_spark.calls.plan import Plan
+from paimon_spark.calls.plan import MOST_LISTED, Plan
 from paimon_spark.calls.procedure import Column, Param, ParamType, procedure
 from paimon_spark.calls.report import DONE, DRY_RUN, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
@@ -58,7 +58,7 @@ class _Cleaning:
         Param(
             "dry_run",
             ParamType.BOOLEAN,
-            "Delete nothing and return the paths that would be deleted; the status is `dry run`.",
+            "Delete nothing and return the paths that would be deleted, at most 100000; the status is `dry run`.",
             default="false",
         ),
         Param(
@@ -194,10 +194,11 @@ class PurgeFiles:
 def _dry_run(work: _Cleaning) -> Report:
     files = work.plan.files
     count, size = len(files), sum(a.bytes for a in files)
-    paths: list[str | None] = [a.path for a in files]
+    paths: list[str | None] = [a.path for a in files[:MOST_LISTED]]
+    left = f", which lists {MOST_LISTED} of {count} files" if count > MOST_LISTED else ""
     return Report(
         result_rows=[(count, size, path) for path in paths or [None]],
-        status=work.status(DRY_RUN),
+        status=work.status(DRY_RUN + left),
         snapshot_before=work.latest_id,
         snapshot_after=work.latest_id,
     )

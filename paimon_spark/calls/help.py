@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from paimon_spark.calls.plan import PLAN_COLUMNS
+from paimon_spark.calls.plan import MOST_LISTED, PLAN_COLUMNS
 from paimon_spark.calls.procedure import NAMESPACE, PositionalOverload, Procedure
 from paimon_spark.calls.refusals import REFUSED
 from paimon_spark.calls.registry import Registry, installed_registry
@@ -130,8 +130,8 @@ def index(registry: Registry) -> str:
         "- `partitions` is a string: `,` means AND and `;` means OR, as in `'dt=2024-05-14,hh=1;dt=2024-05-15'`.",
         "- `options` is a string too, `'key=value,key=value'`: table options for this CALL only. Accepted are those "
         "marked *write* or *call* in the [list](../options.md).",
-        f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing. Procedures that "
-        "only read have no `dry_run`.",
+        f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing. In Spark, a "
+        f"plan of more than {MOST_LISTED} actions ends with a row `more`. Procedures that only read have no `dry_run`.",
         f"- The procedure's own result columns come first, then {report}. Procedures that only read, `maintain` and "
         "`cancel` have only their own.",
         "- Intentional differences from Paimon's Spark module are listed in "

@@ -12,6 +12,7 @@ from paimon_spark.bridge.tables import catalog_of, load_named
 from paimon_spark.calls.compact_stream import compact_once, position
 from paimon_spark.calls.context import CallContext
 from paimon_spark.calls.help import describe
+from paimon_spark.calls.plan import listed_rows
 from paimon_spark.calls.registry import installed_registry
 from paimon_spark.calls.report import Job
 from paimon_spark.calls.run import CallResult, answer_columns, is_paimon_statement, run_call, run_named
@@ -172,9 +173,10 @@ def _run_tag_statement(request: Request) -> Json:
 def _answer(result: CallResult, catalog: str) -> Json:
     nullable = result.nullable or [True] * len(result.columns)
     columns = [(name, kind, null) for (name, kind), null in zip(result.columns, nullable, strict=True)]
+    rows = listed_rows(result.rows) if result.is_plan else result.rows
     return {
         "schema": _struct(columns),
-        "rows": [[value_to_jvm(v) for v in row] for row in result.rows],
+        "rows": [[value_to_jvm(v) for v in row] for row in rows],
         "changed": [f"{catalog}.{name}" for name in result.changed_tables],
         **_job(result.job, catalog),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paimon_spark.calls.plan import MOST_LISTED
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.errors import ArgumentError, NotFoundError, PaimonError
 from tests.unit.core.history import leaked, lost
@@ -46,6 +47,18 @@ def test_forms_and_answers(lake: Lake) -> None:
     again = lake.one("remove_orphan_files(table => 't', dry_run => false)")
     assert (again["deletedFileCount"], again["status"]) == (0, "nothing to do")
     assert lake.one("remove_orphan_files(table => 't', dry_run => true)")["path"] is None
+
+
+def test_a_long_dry_run_lists_the_first_files(lake: Lake) -> None:
+    garbage = leaked(lake.table)
+    directory = min(p for p in garbage if "/bucket-" in p).rpartition("/")[0]
+    for number in range(MOST_LISTED):
+        lake.table.file_io.create_exclusive(f"{directory}/data-{number}-0.parquet", b"")
+    rows = lake.call("remove_orphan_files('t', '', true)")
+    count = MOST_LISTED + len(garbage)
+    assert len(rows) == len({r["path"] for r in rows}) == MOST_LISTED
+    assert (rows[0]["deletedFileCount"], rows[-1]["deletedFileCount"]) == (count, count)
+    assert rows[0]["status"] == f"dry run, which lists {MOST_LISTED} of {count} files"
 
 
 def test_young_files_stay(lake: Lake) -> None:
