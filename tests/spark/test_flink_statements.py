@@ -100,6 +100,8 @@ def test_a_table_with_the_columns_of_a_query(spark: SparkSession, my_catalog: Pa
         spark.sql("CREATE TABLE v WITH ('write-only' = 'true') AS SELECT * FROM nope")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
         spark.sql("CREATE TABLE v WITH ('write-only' = 'true') AS SELECT 1 div (id - 1) AS a FROM s")
+    with pytest.raises(Exception, match="PARSE_SYNTAX_ERROR"):
+        spark.sql("CREATE TABLE v WITH ('write-only' = 'true') AS DROP TABLE u")
     assert [r[1] for r in rows(spark, "SHOW TABLES")] == ["s", "t", "u"]
 
 

@@ -264,7 +264,9 @@ def _columns_of_query(request: Request, query: str | None) -> tuple[DataField, .
     if query is None:
         return ()
     session = session_for(request.envelope.session, request.jsession)
-    return tuple(map(field_from_spark, session.sql(query).schema.toNullable().jsonValue()["fields"]))
+    # A subquery, because another statement would be executed.
+    rows = session.sql(f"SELECT * FROM (\n{query}\n)")  # noqa: S608 - the text of the user
+    return tuple(map(field_from_spark, rows.schema.toNullable().jsonValue()["fields"]))
 
 
 def _create_temporary(request: Request, statement: flink.CreateTable, connector: str | None, options: Any) -> Json:
