@@ -5,7 +5,7 @@ Manifests and directory listings are read, data files are not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from paimon_spark.engine.health.option_checks import check_options, valid_option
 from paimon_spark.engine.health.places import Hashes
 from paimon_spark.engine.health.references import ReferencedFiles, Unreadable, references_of, remaining
 from paimon_spark.engine.health.trash_checks import check_trash
-from paimon_spark.engine.health.verify import Verification, lost_schemas
+from paimon_spark.engine.health.verify import Verification, branches_of, lost_schemas
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import CorruptTableError, ErrorKind, PaimonError
 from paimon_spark.spec.snapshot import Snapshot
@@ -69,7 +69,7 @@ def diagnose(
     sound = latest is not None and not any(_is_latest(table, u.ref, latest) for u in referenced.unreadable)
     lost = lost_references(table)
     findings = [_error(table, f"{found.error.message} {found.error.hint}") for found in lost]
-    for place, held in _branches(table, refs):
+    for place, held in branches_of(table, refs):
         findings += (_error(table, f"{e.message} {e.hint}") for _, e in lost_schemas(place, held))
         findings += (_error(table, f"{gap.path} is missing: {gap.text}") for gap in snapshot_gaps(place, held))
     findings += _unreadable(table, referenced, latest)
@@ -101,12 +101,6 @@ def _is_latest(table: Table, ref: ProtectingRef, latest: Snapshot | None) -> boo
 def failed_diagnosis(name: str, error: PaimonError) -> Diagnosis:
     """Return the finding about a table that cannot be examined."""
     return Diagnosis((Finding(table=name, severity=Severity.ERROR, code=Code.UNREADABLE, found=str(error)),))
-
-
-def _branches(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[tuple[Table, list[ProtectingRef]]]:
-    """Yield each branch with its references."""
-    for branch in sorted({r.branch for r in refs}):
-        yield replace(table, branch=branch), [r for r in refs if r.branch == branch]
 
 
 def _error(table: Table, found: str) -> Finding:

@@ -106,9 +106,7 @@ def _path_in(message: str) -> str:
 
 def _definitions(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[VerifiedDefect]:
     """Yield defects of schemas, consumers and the sequence of snapshots."""
-    for branch in sorted({r.branch for r in refs} | {table.branch}):
-        place = replace(table, branch=branch)
-        own = [r for r in refs if r.branch == branch]
+    for place, own in branches_of(table, refs):
         for path, e in lost_schemas(place, own):
             missing = isinstance(e, NotFoundError)
             yield VerifiedDefect(Defect.MISSING if missing else Defect.UNREADABLE, path, e.message)
@@ -118,6 +116,12 @@ def _definitions(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[Verifi
             yield VerifiedDefect(Defect.UNREADABLE, _path_in(e.message), e.message)
         for gap in snapshot_gaps(place, own):
             yield VerifiedDefect(Defect.SNAPSHOT_GAP, gap.path, gap.text)
+
+
+def branches_of(table: Table, refs: Sequence[ProtectingRef]) -> Iterator[tuple[Table, list[ProtectingRef]]]:
+    """Yield the branch of a table, and each branch with references, with its references."""
+    for branch in sorted({r.branch for r in refs} | {table.branch}):
+        yield replace(table, branch=branch), [r for r in refs if r.branch == branch]
 
 
 def lost_schemas(table: Table, refs: Iterable[ProtectingRef]) -> Iterator[tuple[str, PaimonError]]:
