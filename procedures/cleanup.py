@@ -58,7 +58,8 @@ class _Cleaning:
         Param(
             "dry_run",
             ParamType.BOOLEAN,
-            "Delete nothing and return the paths that would be deleted, at most 100000; the status is `dry run`.",
+            f"Delete nothing and return the paths that would be deleted, at most {MOST_LISTED}; the status is "
+            "`dry run`.",
             default="false",
         ),
         Param(

@@ -183,7 +183,7 @@ def scope_of(key: str) -> Scope | None:
     return honoured().get(option.name)
 
 
-COUNTERPARTS: Mapping[str, str] = {
+_COUNTERPARTS: Mapping[str, str] = {
     "replacewhere": "Use INSERT INTO t REPLACE WHERE …, or df.writeTo('t').overwrite(condition).",
     "partitionoverwritemode": "Use df.writeTo('t').overwritePartitions(), or spark.sql.sources.partitionOverwriteMode.",
     **dict.fromkeys(("mergeschema", "merge-schema"), "Use 'write.merge-schema' = 'true'."),
@@ -215,7 +215,7 @@ def check_dynamic(
     """
     option = check_key(key)
     if option is None:
-        hint = COUNTERPARTS.get(
+        hint = _COUNTERPARTS.get(
             key.lower(), "`CALL sys.config('db.t')` lists the options of a table and their defaults."
         )
         raise OptionError(f"There is no table option '{key}'.", hint=hint)
