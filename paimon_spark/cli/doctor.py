@@ -17,6 +17,7 @@ from paimon_spark.engine.health.findings import Finding, Severity, in_order
 from paimon_spark.engine.health.page import to_html, to_json
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import PaimonError
+from paimon_spark.spec.quoted_text import sql_path
 
 _COLUMNS = (
     ("table", "string"),
@@ -28,6 +29,13 @@ _COLUMNS = (
     ("gain_files", "bigint"),
     ("estimated", "boolean"),
 )
+
+
+def named_by(database: str | None, table: str | None) -> str:
+    """Return the tables that options name, at least one of them given: a table, or all of a database."""
+    if database is None:
+        return table or ""
+    return f"{sql_path(database)}.*" if table is None else sql_path(database, table)
 
 
 def examine(choice: CatalogChoice, table: str, *, listing: bool, threads: int) -> list[Diagnosis]:

@@ -307,20 +307,25 @@ def _call(options: argparse.Namespace, _rest: list[str]) -> int:
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
-    parser.add_argument("--table", required=True, help="the table, db.t; db.* means all tables of a database")
+    parser.add_argument("--table", help="the table, db.t; db.* means all tables of a database")
+    parser.add_argument("--database", help="the database, whose tables are all examined if --table is not given")
     parser.add_argument("--format", choices=(*FORMATS, "html"), default="table", help="default: table")
     parser.add_argument("--no-listing", action="store_true", help="list no directories: no missing files, no orphans")
     parser.add_argument("--threads", type=int, default=1, help="directories to list at once (default 1)")
     parser.add_argument(
         "--fail-on", choices=("error", "warning", "info"), help="exit with 1 on a finding so severe or severer"
     )
-    parser.set_defaults(run=_doctor, passes_on=False)
+    parser.set_defaults(run=functools.partial(_doctor, parser), passes_on=False)
 
 
-def _doctor(options: argparse.Namespace, _rest: list[str]) -> int:
+def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace, _rest: list[str]) -> int:
+    if options.table is None and options.database is None:
+        parser.error("--table db.t names a table, --database db all tables of a database")
+
     from paimon_spark.cli import doctor  # not at module level: the launchers start faster without the core
 
-    found = doctor.examine(_choice(options), options.table, listing=not options.no_listing, threads=options.threads)
+    table = doctor.named_by(options.database, options.table)
+    found = doctor.examine(_choice(options), table, listing=not options.no_listing, threads=options.threads)
     if text := doctor.text_of(found, options.format):
         print(text)
     if options.format == "table":

@@ -36,6 +36,7 @@ class Limits:
         pinned_percent: a tag or branch that holds this percentage of the table's size is a warning.
         consumer_millis: a consumer is behind if its next snapshot is so old.
         retention_millis: retention of snapshots that is too short for long queries.
+        ahead_millis: a snapshot is in the future if it is so much ahead of the current time.
         statistics_percent: statistics are stale after changes of this percentage of the rows.
         least_row_group: row groups of less are too small.
     """
@@ -52,6 +53,7 @@ class Limits:
     pinned_percent: int = 50
     consumer_millis: int = 24 * HOUR_MILLIS
     retention_millis: int = HOUR_MILLIS // 6
+    ahead_millis: int = HOUR_MILLIS // 12
     statistics_percent: int = 20
     least_row_group: int = _MIB
 

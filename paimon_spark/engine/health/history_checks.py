@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.partition_times import partition_time
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.time_texts import time_text
 from paimon_spark.spec.units import MAX_INT
 
 _EXPIRATION = "partition.expiration-time"
@@ -255,8 +256,9 @@ def _tags_together(
 
 
 def check_retention(e: Examined) -> Iterator[Finding]:
-    """Yield a retention that is too short for readers, partitions past theirs, and stale statistics."""
+    """Yield wrong commit times, a retention too short for readers, partitions past theirs, and stale statistics."""
     options = e.table.options
+    yield from _ahead(e)
     if options.snapshot_time_retained_ms < e.limits.retention_millis and e.latest is not None:
         yield e.finding(
             Severity.INFO,
@@ -268,6 +270,22 @@ def check_retention(e: Examined) -> Iterator[Finding]:
     if options.get(_EXPIRATION) and e.table.schema.partition_keys and chain_branches(options) is None:
         yield from _expired_partitions(e)
     yield from _statistics(e)
+
+
+def _ahead(e: Examined) -> Iterator[Finding]:
+    """Yield the first snapshot in the future, from a writer whose clock is ahead: commit times never decrease."""
+    own = (r.snapshot for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
+    ahead = [s for s in own if s.time_millis - e.now > e.limits.ahead_millis]
+    first = min(ahead, key=lambda s: s.id, default=None)
+    if first is not None:
+        yield e.finding(
+            Severity.WARNING,
+            Code.FUTURE_SNAPSHOT,
+            f"snapshot {first.id} of commit user '{first.commit_user}' has the commit time "
+            f"{time_text(first.time_millis)} UTC, {timedelta(seconds=(first.time_millis - e.now) // 1000)} "
+            "ahead: later snapshots get no earlier time, none of them expires by age until then, and time travel by "
+            "timestamp does not find them. Correct the clock of that writer",
+        )
 
 
 def _expired_partitions(e: Examined) -> Iterator[Finding]:
@@ -318,7 +336,7 @@ def _statistics(e: Examined) -> Iterator[Finding]:
     stale = changed * 100 > rows * e.limits.statistics_percent
     if stale or (known.schema_id != e.latest.schema_id and known.col_stats):
         why = (
-            f"{counted(changed, 'row')} were written since, {100 * changed // rows} % of {rows:,}"
+            f"{counted(changed, 'row')} changed since, {100 * changed // rows} % of {rows:,}"
             if stale
             else f"the schema was {known.schema_id} and is {e.latest.schema_id}"
         )

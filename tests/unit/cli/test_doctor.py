@@ -179,6 +179,27 @@ def test_page_of_a_database(warehouse: Path, capsys: pytest.CaptureFixture[str])
     assert next(page.all("p", "sound"))[1] == "No finding: the table is sound."
 
 
+@pytest.mark.parametrize(
+    ("arguments", "examined"),
+    [
+        (("--database", "db"), "2 tables examined"),
+        (("--table", "db.*"), "2 tables examined"),
+        (("--database", "db", "--table", "t"), "1 table examined"),
+    ],
+)
+def test_named_tables(
+    warehouse: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], examined: str
+) -> None:
+    assert main(["doctor", "--warehouse", str(warehouse), *arguments]) == 0
+    assert examined in capsys.readouterr().err
+
+
+def test_no_table_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["doctor"])
+    assert "--database db all tables of a database" in capsys.readouterr().err
+
+
 def test_sizes_for_people() -> None:
     sizes = (0, 1023, 1024, 1536, 1 << 20, (1 << 30) - 1, 5 << 40)
     assert [size_text(s) for s in sizes] == ["0 B", "1023 B", "1 KiB", "1.5 KiB", "1 MiB", "1024 MiB", "5 TiB"]

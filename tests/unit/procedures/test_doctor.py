@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -400,8 +401,19 @@ def test_stale_statistics() -> None:
     assert found(lake, Code.STALE_STATISTICS) == []
     lake.insert((1, 3, 3))
     finding = one(lake, Code.STALE_STATISTICS)
-    assert "1 row were written since, 50 % of 2" in finding.found
+    assert "1 row changed since, 50 % of 2" in finding.found
     assert finding.remedy == "ANALYZE TABLE db.t COMPUTE STATISTICS FOR ALL COLUMNS"
+
+
+def test_a_commit_time_in_the_future() -> None:
+    lake = keyed()
+    lake.insert((1, 1, 1))
+    lake.now = time.time_ns() // 1_000_000
+    assert found(lake, Code.FUTURE_SNAPSHOT) == []
+    lake.now -= 26 * 3_600_000
+    finding = one(lake, Code.FUTURE_SNAPSHOT)
+    assert finding.found.startswith("snapshot 1 of commit user ")
+    assert "UTC, 1 day, " in finding.found
 
 
 @pytest.mark.parametrize(
