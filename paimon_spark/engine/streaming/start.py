@@ -97,7 +97,7 @@ def _from_creation(table: Table) -> StreamOffset:
     """Return the position before the first commit since a time, or a full read of the files created since then."""
     millis, changelogs = scan_start(table.options).number(), _changelogs(table)
     if changelogs and table.snapshots.at_or_before(millis - 1) is None and _place(table, changelogs, millis):
-        return _at_time(table, millis)
+        return StreamOffset(snapshot_id=_first_since(table, changelogs, millis))
     found = resolve_start(table)
     if found.files_created_from is None and found.snapshot is not None:
         return StreamOffset(snapshot_id=found.snapshot.id)
@@ -109,9 +109,13 @@ def _at_time(table: Table, millis: int) -> StreamOffset:
     earlier = table.snapshots.at_or_before(millis - 1)
     if earlier is not None:
         return _after(earlier)
-    changelogs = _changelogs(table)
+    return StreamOffset(snapshot_id=_first_since(table, _changelogs(table), millis))
+
+
+def _first_since(table: Table, changelogs: Sequence[int], millis: int) -> int:
+    """Return the first long-lived changelog committed at a time or later, or the earliest snapshot after them."""
     commits = [*changelogs, table.snapshots.earliest_id() or _FIRST]
-    return StreamOffset(snapshot_id=commits[_place(table, changelogs, millis)])
+    return commits[_place(table, changelogs, millis)]
 
 
 def _earliest(table: Table) -> int:

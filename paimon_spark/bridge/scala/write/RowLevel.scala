@@ -78,7 +78,8 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
       val found = parts.map(DataSourceV2Strategy.translateFilterV2)
       if (found.forall(_.isDefined)) Some(found.flatten.toArray).filter(table.selectsPartitions) else None
     }
-    if (SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
+    if (condition == Literal.TrueLiteral) Some(Array.empty)
+    else if (SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
         !condition.references.subsetOf(AttributeSet(columns))) None
     else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
       case _: PlaceholderRelation => Some(Array.empty)
