@@ -172,6 +172,7 @@ def _clustered(schema: TableSchema, options: CoreOptions) -> Iterator[Unsupporte
 
 _FLAGS = (
     ("pk-clustering-override", Use.WRITE, "its files are not sorted by key"),
+    ("primary-key.nullable", Use.READ, "rows whose key is null cannot be merged"),
     ("query-auth.enabled", Use.READ, "a server decides who may read which rows"),
     ("visibility-callback.enabled", Use.WRITE, "its commits wait for other jobs"),
 )
@@ -194,6 +195,7 @@ _SETTINGS = (
     ("pk-bitmap.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-btree.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-full-text.index.columns", Use.WRITE, "its index would be out of date"),
+    ("pk-multivalue.index.columns", Use.WRITE, "its index would be out of date"),
     ("pk-vector.index.columns", Use.WRITE, "its index would be out of date"),
     ("blob-descriptor-field", Use.WRITE, "its values are references to other files"),
     ("blob-view-field", Use.WRITE, "its values are references to other tables"),

@@ -143,8 +143,8 @@ _REFUSED = """
     data-file.external-paths  fields.<col>.map.storage-layout  global-index.external-path
     manifest.format
     metadata.iceberg.storage  pk-bitmap.index.columns
-    pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-vector.index.columns
-    query-auth.enabled
+    pk-btree.index.columns  pk-clustering-override  pk-full-text.index.columns  pk-multivalue.index.columns
+    pk-vector.index.columns  primary-key.nullable  query-auth.enabled
     tag.callbacks  vector.file.format
     visibility-callback.enabled
 """

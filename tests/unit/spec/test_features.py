@@ -39,6 +39,7 @@ def test_supported(options: dict[str, str]) -> None:
     ("key", "value"),
     [
         ("type", "format-table"),
+        ("primary-key.nullable", "true"),
         ("fields.v.map.storage-layout", "shared-shredding"),
     ],
 )
@@ -68,6 +69,7 @@ def test_maps_in_columns_concern_their_column_only() -> None:
         ("manifest.compression", "none"),
         ("manifest.compression", "SNAPPY"),
         ("metadata.iceberg.storage", "table-location"),
+        ("pk-multivalue.index.columns", "v"),
     ],
 )
 def test_read_but_not_written(key: str, value: str) -> None:
