@@ -130,7 +130,7 @@ class _Files:
 
 def _keys(entry: IndexManifestEntry, domain: KeyDomain) -> Keys:
     index = global_index_of(entry)
-    found = FileKeys.parse((index.meta if index is not None else None) or b"")
+    found = FileKeys.parse((index.meta if index is not None else None) or b"", of_texts=domain.is_text)
     return None if found.first is None or found.last is None else (domain.code(found.first), domain.code(found.last))
 
 

@@ -1,7 +1,8 @@
 """The metadata of a global index file in its manifest entry: first and last key, and whether there are nulls.
 
 Each key is its length as a 32-bit number and its bytes; then a byte for nulls, the version 1, and a byte whose lowest
-two bits say that the first or the last key is null. Older files end after the byte for nulls.
+two bits say that the first or the last key is null. Older files end after the byte for nulls: of a column of texts, two
+empty keys then are empty texts, or no keys at all.
 """
 
 from __future__ import annotations
@@ -28,8 +29,12 @@ class FileKeys:
         return keys + bytes([self.has_nulls, _VERSION, flags])
 
     @classmethod
-    def parse(cls, data: bytes) -> FileKeys:
+    def parse(cls, data: bytes, *, of_texts: bool = False) -> FileKeys:
         """Read the metadata.
+
+        Args:
+            data: the bytes.
+            of_texts: whether a key may be empty. The keys of older files that may be empty, or null, count as empty.
 
         Raises:
             ValueError: it is malformed.
@@ -44,7 +49,7 @@ class FileKeys:
                 raise ValueError(f"the range of its keys has the version {data[at + 1]}")
             flags = data[at + 2]
             return cls(None if flags & 1 else first, None if flags & 2 else last, nulls)
-        if not first and not last and nulls:
+        if not first and not last and nulls and not of_texts:
             return cls(None, None, has_nulls=True)
         return cls(first, last, nulls)
 

@@ -25,6 +25,7 @@ from paimon_spark.engine.select import plan_select
 from paimon_spark.errors import ArgumentError, ConflictError, PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.column_changes import AddColumn, UpdateColumnType
+from paimon_spark.spec.global_indexes import GlobalIndex
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.predicate import Comparison, InList, IsNull, Predicate
 from paimon_spark.spec.types import parse_atomic
@@ -298,6 +299,25 @@ def test_an_index_outside_of_the_table_is_not_used() -> None:
             FileStoreCommit(table).commit([message])
     check(table)
     assert plan_select(table, predicate=Comparison("=", "k", 5)).counts.files == 4
+
+
+def test_empty_texts_are_found_by_indexes_of_older_releases() -> None:
+    found = Lake({"k": "INT", "s": "STRING"}, **TRACKED)
+    put(found.table, (0, ""), (1, None))
+    put(found.table, (2, None))
+    found.call("create_global_index('t', 's', 'btree')")
+    table = found.table
+    (entry,) = ManifestStore(table).index_entries(table.snapshots.latest())
+    index = GlobalIndex.parse(entry.file.global_index or b"")
+    older = replace(entry.file, global_index=replace(index, meta=bytes(8) + b"\1").packed())
+    changes: list[dict[str, Any]] = [{"deleted_index_files": (entry.file,)}, {"new_index_files": (older,)}]
+    for change in changes:
+        message = CommitMessage(partition=entry.partition, bucket=entry.bucket, total_buckets=-1, **change)
+        FileStoreCommit(table).commit([message])
+    for predicate in (Comparison("=", "s", ""), Comparison("<", "s", "a"), Comparison(">=", "s", "")):
+        assert [row for row in matching(table, predicate) if row[1] is not None] == [(0, "")]
+    assert plan_select(table, predicate=Comparison("=", "s", "a")).counts.files == 0
+    assert plan_select(table, predicate=IsNull("s")).counts.files == 2
 
 
 def test_an_index_that_queries_do_not_use_is_named() -> None:
