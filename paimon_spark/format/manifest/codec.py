@@ -32,7 +32,7 @@ from paimon_spark.format.manifest.layout import (
     LIST_FIELDS,
     MANIFEST_VERSION,
     Kind,
-    conforms,
+    column_conforms,
     record,
     top_record,
 )
@@ -237,7 +237,7 @@ def _unknown_columns(file: AvroContainer, known: dict[str, _Record]) -> tuple[_U
             if name not in types:
                 path = f"{outer}.{name}" if outer else name
                 found.append(_Unknown(path, json.dumps(_self_contained(f["type"], path))))
-            elif not conforms(f["type"], types[name], file.named):
+            elif not column_conforms(name, f["type"], types[name], file.named):
                 raise ValueError(f"its column {name} has the type {json.dumps(f['type'])[:80]}")
         for f in fields:
             if sum(g["name"] == f["name"] for g in fields) > 1:
@@ -339,11 +339,16 @@ def _bare_name(name: str | None) -> str:
     return name
 
 
+def _source(value: int | str | None) -> FileSource | None:
+    if isinstance(value, str):
+        return FileSource[value]
+    return None if value is None else FileSource(value)
+
+
 def _file(raw: _Record) -> DataFileMeta:
     get = raw.get
     _sound(raw, _FILE_NEEDED, _FILE_COUNTS)
     _check_ints(raw, ("_LEVEL",))
-    source = get("_FILE_SOURCE")
     return DataFileMeta(
         file_name=_bare_name(raw["_FILE_NAME"]),
         file_size=raw["_FILE_SIZE"],
@@ -360,7 +365,7 @@ def _file(raw: _Record) -> DataFileMeta:
         creation_time=_millis(get("_CREATION_TIME")),
         delete_row_count=get("_DELETE_ROW_COUNT"),
         embedded_index=get("_EMBEDDED_FILE_INDEX"),
-        file_source=None if source is None else FileSource(source),
+        file_source=_source(get("_FILE_SOURCE")),
         value_stats_cols=_names(get("_VALUE_STATS_COLS")),
         external_path=get("_EXTERNAL_PATH"),
         first_row_id=get("_FIRST_ROW_ID"),

@@ -208,6 +208,15 @@ def top_record(fields: dict[str, Any]) -> Json:
     return record("record", fields) | {"namespace": "org.apache.paimon.avro.generated"}
 
 
+_OTHER_TYPES = {"_FILE_SOURCE": "string"}
+"""Types in files of released writers besides those of the layout: pypaimon 1.3.0 writes a source as text."""
+
+
+def column_conforms(name: str, found: Any, wanted: Any, named: Json) -> bool:
+    """Return whether the values of a column, of the type `found`, can be read as `wanted`; see `conforms`."""
+    return conforms(found, wanted, named) or (name in _OTHER_TYPES and _bare(found, named) == _OTHER_TYPES[name])
+
+
 def conforms(found: Any, wanted: Any, named: Json) -> bool:
     """Return whether values of a file's type `found` are of the type `wanted`, or null.
 
@@ -222,7 +231,9 @@ def conforms(found: Any, wanted: Any, named: Json) -> bool:
     if wanted["type"] == "record":
         types = {f["name"]: f["type"] for f in wanted["fields"]}
         return found.get("type") == "record" and all(
-            conforms(f["type"], types[f["name"]], named) for f in found["fields"] if f.get("name") in types
+            column_conforms(f["name"], f["type"], types[f["name"]], named)
+            for f in found["fields"]
+            if f.get("name") in types
         )
     if wanted["type"] == "array":
         return found.get("type") == "array" and conforms(found.get("items"), wanted["items"], named)

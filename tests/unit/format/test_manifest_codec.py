@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import fastavro
@@ -141,6 +142,20 @@ def _encode(fields: dict[str, Any], raw: list[dict[str, Any]]) -> bytes:
     out = io.BytesIO()
     fastavro.writer(out, fastavro.parse_schema(top_record(fields)), raw, codec="zstandard")
     return out.getvalue()
+
+
+def test_sources_of_files_as_text() -> None:
+    file_fields = FILE_FIELDS | {"_FILE_SOURCE": ["null", "string"]}
+    fields = ENTRY_FIELDS | {"_FILE": record("record__FILE", file_fields)}
+    (raw,) = header(m.write_manifest(ENTRIES[:1]))
+    for text, source in (("APPEND", FileSource.APPEND), ("COMPACT", FileSource.COMPACT), (None, None)):
+        raw["_FILE"]["_FILE_SOURCE"] = text
+        (entry,) = m.read_manifest(_encode(fields, [raw]))
+        assert entry.file == replace(ENTRIES[0].file, file_source=source)
+        assert m.read_manifest(m.write_manifest([entry])) == [entry]
+    raw["_FILE"]["_FILE_SOURCE"] = "COPY"
+    with pytest.raises(CorruptTableError, match="COPY"):
+        m.read_manifest(_encode(fields, [raw]))
 
 
 def test_columns_of_a_newer_writer_survive_a_rewrite() -> None:
