@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
 from paimon_spark.spec.rows import decode_field, row_arity
 from paimon_spark.spec.schema import TableSchema
@@ -101,6 +101,7 @@ def stats_view(file: DataFileMeta, schema_of_file: TableSchema, table_schema: Ta
     """Return the value statistics of `file` by the column names of `table_schema`, decoded on access.
 
     A column that the file's schema lacks is all null. Columns with unusable statistics are not in the mapping.
+    Malformed bounds of timestamps are unknown: pypaimon before 2.0 stores milliseconds only, also of TIMESTAMP(6).
     """
     return _StatsView(file.value_stats, file.row_count, _positions(file, schema_of_file, table_schema))
 
@@ -140,7 +141,12 @@ class _StatsView(Mapping[str, ColumnStats]):
         if not same or not isinstance(t, AtomicType) or index >= row_arity(stats.min_values):
             return UNKNOWN
         nulls = stats.null_counts[index] if index < len(stats.null_counts) else None
-        low, high = decode_field(stats.min_values, index, t), decode_field(stats.max_values, index, t)
+        try:
+            low, high = decode_field(stats.min_values, index, t), decode_field(stats.max_values, index, t)
+        except CorruptTableError:
+            if t.root not in _STAMPS:
+                raise
+            return ColumnStats(None, None, nulls)
         return comparable_stats(ColumnStats(low, high, nulls), t)
 
     def __iter__(self) -> Iterator[str]:

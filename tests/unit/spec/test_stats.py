@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import CorruptTableError, OptionError
 from paimon_spark.spec.manifest import DataFileMeta, SimpleStats
-from paimon_spark.spec.rows import encode_row
+from paimon_spark.spec.rows import Timestamp, encode_row
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import (
     ColumnStats,
@@ -111,6 +111,16 @@ def test_a_view_of_dense_and_missing_statistics() -> None:
 def test_bounds_of_an_altered_type_are_not_used() -> None:
     old, new = _schema(0, (0, "a", "INT")), _schema(1, (0, "a", "STRING"))
     assert stats_view(_file(["INT"], [5], [10], [0]), old, new)["a"] == ColumnStats()
+
+
+def test_malformed_bounds_of_timestamps_are_unknown() -> None:
+    schema = _schema(0, (0, "n", "BIGINT"), (1, "t", "TIMESTAMP(6)"))
+    low, high = Timestamp(-1577, 0), Timestamp(1_704_164_645_123, 0)
+    view = stats_view(_file(["BIGINT", "TIMESTAMP(3)"], [1, low], [2, high], [0, 3]), schema, schema)
+    assert dict(view) == {"n": ColumnStats(1, 2, 0), "t": ColumnStats(None, None, 3)}
+    wide = _schema(0, (0, "n", "BIGINT"), (1, "t", "DECIMAL(30, 0)"))
+    with pytest.raises(CorruptTableError, match="malformed"):
+        dict(stats_view(_file(["BIGINT", "BIGINT"], [1, -1], [2, -1], [0, 3]), wide, wide))
 
 
 def test_key_view() -> None:
