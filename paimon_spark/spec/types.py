@@ -257,22 +257,32 @@ def type_from_json(value: Any) -> DataType:
         return found
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         raise CorruptTableError(f"{value!r} is not a Paimon data type.")
-    words = value["type"].upper().split() or [""]
-    nullable = words[1:] != ["NOT", "NULL"]
+    name, nullable = _name_of_nested(value["type"])
     try:
-        if words[0] == "ARRAY":
+        if name == "ARRAY":
             return ArrayType(type_from_json(value["element"]), nullable)
-        if words[0] == "VECTOR" and type(value["length"]) is int and value["length"] > 0:
+        if name == "VECTOR" and type(value["length"]) is int and value["length"] > 0:
             return vector_type(type_from_json(value["element"]), value["length"], nullable=nullable)
-        if words[0] == "MULTISET":
+        if name == "MULTISET":
             return MultisetType(type_from_json(value["element"]), nullable)
-        if words[0] == "MAP":
+        if name == "MAP":
             return MapType(type_from_json(value["key"]), type_from_json(value["value"]), nullable)
-        if words[0] == "ROW" and isinstance(value["fields"], list):
+        if name == "ROW" and isinstance(value["fields"], list):
             return RowType(tuple(field_from_json(f) for f in value["fields"]), nullable)
     except KeyError as e:
         raise CorruptTableError(f"The type {value['type']} lacks its {e.args[0]!r}.") from e
     raise CorruptTableError(f"'{value['type']}' is not a Paimon data type.")
+
+
+def _name_of_nested(text: str) -> tuple[str, bool]:
+    """Return the name of a nested type, and whether its values may be null.
+
+    The members have keys of their own, but pypaimon also writes them after the name: ``MAP<STRING, INT>``.
+    """
+    name, members, rest = text.upper().partition("<")
+    words = name.split() or [""]
+    ends = rest.rpartition(">")[2].split() if members else words[1:]
+    return words[0], ends != ["NOT", "NULL"]
 
 
 def vector_type(element: DataType, length: int, *, nullable: bool = True) -> ArrayType:

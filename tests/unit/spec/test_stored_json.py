@@ -13,6 +13,7 @@ from paimon_spark.spec.bounds import FileName
 from paimon_spark.spec.identifier import is_one_name
 from paimon_spark.spec.kinds import CommitKind, Operation
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
+from paimon_spark.spec.types import type_from_json
 
 PLAIN: dict[str, Any] = {
     "version": 3,
@@ -108,3 +109,24 @@ def test_names_of_files(name: str) -> None:
     except msgspec.ValidationError:
         sound = False
     assert sound == is_one_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "members", "wanted"),
+    [
+        ("MAP<STRING, INT>", {"key": "STRING", "value": "INT"}, "MAP"),
+        ("MAP<STRING NOT NULL, INT NOT NULL>", {"key": "STRING NOT NULL", "value": "INT NOT NULL"}, "MAP"),
+        ("MAP<INT, ARRAY<INT>> NOT NULL", {"key": "INT", "value": {"type": "ARRAY", "element": "INT"}}, "MAP NOT NULL"),
+        ("MULTISET<INT>", {"element": "INT"}, "MULTISET"),
+        ("MULTISET<INT NOT NULL> NOT NULL", {"element": "INT NOT NULL"}, "MULTISET NOT NULL"),
+    ],
+)
+def test_types_that_name_their_members(text: str, members: dict[str, Any], wanted: str) -> None:
+    assert type_from_json({"type": text, "nullable": True} | members) == type_from_json({"type": wanted} | members)
+
+
+def test_members_belong_to_keys_of_their_own() -> None:
+    with pytest.raises(CorruptTableError, match=r"MAP<STRING, INT> lacks its 'key'"):
+        type_from_json({"type": "MAP<STRING, INT>"})
+    with pytest.raises(CorruptTableError, match="is not a Paimon data type"):
+        type_from_json({"type": "MAPS<STRING, INT>", "key": "STRING", "value": "INT"})
