@@ -181,6 +181,10 @@ def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
         "paimon-spark,parquet",
         "--commits",
         "30",
+        "--streams",
+        "5",
+        "--stream-table",
+        "20000",
         "--out",
         str(tmp_path / "out"),
     ]
@@ -190,6 +194,7 @@ def test_a_small_benchmark_runs_and_all_answers_agree(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "out" / "bench.json").read_text())
     assert found["failures"] == []
     assert set(found["costs"]) == {"paimon-spark", "parquet"}
+    assert found["streams"]["batches"] == 5
     assert (tmp_path / "out" / "writes.svg").exists()
 
 
