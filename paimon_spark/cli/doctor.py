@@ -31,10 +31,10 @@ _COLUMNS = (
 )
 
 
-def named_by(database: str | None, table: str | None) -> str:
-    """Return the tables that options name, at least one of them given: a table, or all of a database."""
+def named_by(database: str | None, table: str | None) -> str | None:
+    """Return what two options name: a table, all tables of a database, or nothing."""
     if database is None:
-        return table or ""
+        return table
     return f"{sql_path(database)}.*" if table is None else sql_path(database, table)
 
 

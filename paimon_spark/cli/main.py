@@ -319,12 +319,11 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
 
 
 def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace, _rest: list[str]) -> int:
-    if options.table is None and options.database is None:
-        parser.error("--table db.t names a table, --database db all tables of a database")
-
     from paimon_spark.cli import doctor  # not at module level: the launchers start faster without the core
 
     table = doctor.named_by(options.database, options.table)
+    if table is None:
+        parser.error("--table db.t names a table, --database db all tables of a database")
     found = doctor.examine(_choice(options), table, listing=not options.no_listing, threads=options.threads)
     if text := doctor.text_of(found, options.format):
         print(text)

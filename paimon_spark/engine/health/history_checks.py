@@ -58,9 +58,10 @@ def held_alone(referenced: ReferencedFiles, groups: Mapping[str, Sequence[Protec
 
 
 def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Finding]:
-    """Yield what holds files, and which snapshots, tags and partitions should have expired."""
+    """Yield what holds files, which snapshots, tags and partitions should have expired, and wrong commit times."""
     snapshots = (r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
     own = [r for r in snapshots if e.latest is None or r.snapshot.id <= e.latest.id]
+    yield from _ahead(e, own)
     consumers = RefStore.of(e.table).consumers()
     ends = expiry_ends(e.table, [r.snapshot for r in own], e.now, consumers)
     groups = _groups(e, own, ends)
@@ -256,9 +257,8 @@ def _tags_together(
 
 
 def check_retention(e: Examined) -> Iterator[Finding]:
-    """Yield wrong commit times, a retention too short for readers, partitions past theirs, and stale statistics."""
+    """Yield a retention that is too short for readers, partitions past theirs, and stale statistics."""
     options = e.table.options
-    yield from _ahead(e)
     if options.snapshot_time_retained_ms < e.limits.retention_millis and e.latest is not None:
         yield e.finding(
             Severity.INFO,
@@ -272,11 +272,9 @@ def check_retention(e: Examined) -> Iterator[Finding]:
     yield from _statistics(e)
 
 
-def _ahead(e: Examined) -> Iterator[Finding]:
+def _ahead(e: Examined, own: Sequence[ProtectingRef]) -> Iterator[Finding]:
     """Yield the first snapshot in the future, from a writer whose clock is ahead: commit times never decrease."""
-    own = (r.snapshot for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
-    ahead = [s for s in own if s.time_millis - e.now > e.limits.ahead_millis]
-    first = min(ahead, key=lambda s: s.id, default=None)
+    first = next((r.snapshot for r in own if r.snapshot.time_millis - e.now > e.limits.ahead_millis), None)
     if first is not None:
         yield e.finding(
             Severity.WARNING,

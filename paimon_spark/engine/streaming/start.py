@@ -96,8 +96,10 @@ def _after(snapshot: Snapshot | None) -> StreamOffset:
 def _from_creation(table: Table) -> StreamOffset:
     """Return the position before the first commit since a time, or a full read of the files created since then."""
     millis, changelogs = scan_start(table.options).number(), _changelogs(table)
-    if changelogs and table.snapshots.at_or_before(millis - 1) is None and _place(table, changelogs, millis):
-        return StreamOffset(snapshot_id=_first_since(table, changelogs, millis))
+    if changelogs and table.snapshots.at_or_before(millis - 1) is None:
+        first = _first_since(table, changelogs, millis)
+        if first != changelogs[0]:
+            return StreamOffset(snapshot_id=first)
     found = resolve_start(table)
     if found.files_created_from is None and found.snapshot is not None:
         return StreamOffset(snapshot_id=found.snapshot.id)
@@ -114,8 +116,13 @@ def _at_time(table: Table, millis: int) -> StreamOffset:
 
 def _first_since(table: Table, changelogs: Sequence[int], millis: int) -> int:
     """Return the first long-lived changelog committed at a time or later, or the earliest snapshot after them."""
+
+    def time_of(snapshot_id: int) -> int:
+        found = RefStore.of(table).find_changelog(snapshot_id)
+        return LEAST_MILLIS if found is None else found.time_millis  # it has just expired
+
     commits = [*changelogs, table.snapshots.earliest_id() or _FIRST]
-    return commits[_place(table, changelogs, millis)]
+    return commits[bisect_left(changelogs, millis, key=time_of)]
 
 
 def _earliest(table: Table) -> int:
@@ -132,16 +139,6 @@ def _changelogs(table: Table) -> Sequence[int]:
     ids = [i for i in RefStore.of(table).changelog_ids() if i < earliest]
     gaps = [place for place, (a, b) in enumerate(pairwise([*ids, earliest]), 1) if b != a + 1]
     return ids[gaps[-1] :] if gaps else ids
-
-
-def _place(table: Table, changelogs: Sequence[int], millis: int) -> int:
-    """Return the place of the first long-lived changelog that was committed at a time or later."""
-
-    def time_of(snapshot_id: int) -> int:
-        found = RefStore.of(table).find_changelog(snapshot_id)
-        return LEAST_MILLIS if found is None else found.time_millis  # it has just expired
-
-    return bisect_left(changelogs, millis, key=time_of)
 
 
 def _millis(start: ScanStart, local_zone: tzinfo | None) -> int:
