@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class Warehouse:
             catalog_name="paimon",
             runner=runner or LocalRunner(2),
             user=user,
-            clock_millis=lambda: 0,
+            clock_millis=lambda: time.time_ns() // 1_000_000,
             current_database="db",
         )
         result = run_call(text if "CALL" in text else f"CALL sys.{text}", ctx, REGISTRY)
