@@ -11,6 +11,7 @@ TYPES = {
     "n": "id",
     "small": "CAST(id % 100 AS TINYINT)",
     "text": "concat('text-', lpad(CAST(id * 7919 % 30000 AS STRING), 9, '0'))",
+    "accented": "concat(repeat('a', CAST(id % 23 AS INT)), IF(id % 20000 = 19000, 'é', ''))",
     "raw": "CAST(concat('b', id % 977) AS BINARY)",
     "price": "CAST(id AS DECIMAL(30, 2)) / 8",
     "ratio": "id / 7.0D",
@@ -42,6 +43,8 @@ QUERIES = {
     "extremes": "SELECT max(text), min(text), max(raw), min(raw), max(price), max(at), min(day), max(ratio) FROM {}",
     "of one value": "SELECT max_by(text, k), min_by(raw, k), max_by(words, k), max_by(pairs, k), max_by(nested, k) FROM {}",
     "groups": "SELECT text, count(*), max(price) FROM {} GROUP BY text ORDER BY text",
+    "lengths": "SELECT length(accented), count(*), sum(length(text)), max(octet_length(accented)), "
+    "max(substr(accented, -2)) FROM {} GROUP BY 1 ORDER BY 1",
     "groups of pieces": "SELECT nested.a % 7, max(nested.b), max(words[0]) FROM {} GROUP BY 1 ORDER BY 1",
     "sets": "SELECT sort_array(collect_set(raw)), size(collect_list(text)) FROM {}",
     "order": "SELECT * EXCEPT (pairs), map_entries(pairs) FROM {} ORDER BY ratio DESC NULLS LAST, k LIMIT 500",

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import org.apache.arrow.vector._
+import sun.misc.Unsafe
 
 import org.apache.spark.sql.types.Decimal
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector}
@@ -55,11 +56,43 @@ private final class CompactDecimals(vector: DecimalVector) extends DirectColumn(
 private final class Strings(vector: VarCharVector) extends DirectColumn(vector) {
   private val data = vector.getDataBufferAddress
   private val offsets = vector.getOffsetBufferAddress
+  private val ascii = {
+    val rows = vector.getValueCount
+    rows > 0 && CharacterCounts.areBytes(data, Platform.getInt(null, offsets + 4L * rows))
+  }
 
   override def getUTF8String(row: Int): UTF8String =
     if (isNullAt(row)) null
     else {
       val begin = Platform.getInt(null, offsets + 4L * row)
-      UTF8String.fromAddress(null, data + begin, Platform.getInt(null, offsets + 4L * (row + 1)) - begin)
+      val bytes = Platform.getInt(null, offsets + 4L * (row + 1)) - begin
+      val text = UTF8String.fromAddress(null, data + begin, bytes)
+      if (ascii) CharacterCounts.keep(text, bytes)
+      text
     }
+}
+
+/** The number of characters that a string keeps once its bytes were counted one by one, which in ASCII is known. */
+private object CharacterCounts {
+  private val NotAscii = 0x8080808080808080L
+  private val unsafe = {
+    val field = classOf[Unsafe].getDeclaredField("theUnsafe")
+    field.setAccessible(true)
+    field.get(null).asInstanceOf[Unsafe]
+  }
+  /** The place of the kept number; -1 in a release of Spark whose strings keep none. */
+  private val place = classOf[UTF8String].getDeclaredFields.find(f => f.getName == "numChars" && f.getType == Integer.TYPE)
+    .fold(-1L)(unsafe.objectFieldOffset)
+
+  /** Whether the counts are to be kept: all bytes are ASCII, and strings have a place for them. */
+  def areBytes(address: Long, bytes: Int): Boolean = place >= 0 && {
+    val end = address + bytes
+    val last = end - 7
+    var at = address
+    while (at < last && (Platform.getLong(null, at) & NotAscii) == 0) at += 8
+    while (at < end && Platform.getByte(null, at) >= 0) at += 1
+    at == end
+  }
+
+  def keep(text: UTF8String, characters: Int): Unit = Platform.putInt(text, place, characters)
 }
