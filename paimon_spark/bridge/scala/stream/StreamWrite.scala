@@ -9,14 +9,15 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project}
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project, V2WriteCommand}
 import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
-import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{CommandExecutionMode, SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2CommandExec}
 import org.apache.spark.sql.types.{StringType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -119,19 +120,30 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
       owner.internalCreateDataFrame(child.execute(), child.schema).queryExecution.analyzed)
   }
 
+  /** Spark analyzes an INSERT of the rows, and the engine writes what it is to insert. To execute the statement, Spark
+    * would plan it first, only to describe it in the UI: that takes as long as to write a small batch. */
   private def insert(described: JsonNode, batch: StreamBatch, rows: LogicalPlan): Unit = {
     val columns = JvmFrames.schema(described.get("schema")).fieldNames
     val kind = PaimonStreamExec.Kinds.find(k => !columns.contains(k) && child.schema.fieldNames.contains(k))
       .filter(_ => !described.get("primary_keys").isEmpty)
-    val target = DataSourceV2Relation.create(new StreamTarget(write.table, described, batch, kind),
-      relation.flatMap(_.catalog), relation.flatMap(_.identifier), new CaseInsensitiveStringMap(write.options.asJava))
+    val (target, options) =
+      (new StreamTarget(write.table, described, batch, kind), new CaseInsensitiveStringMap(write.options.asJava))
+    val into = DataSourceV2Relation.create(target, relation.flatMap(_.catalog), relation.flatMap(_.identifier), options)
     checkNames(columns ++ kind, columns)
-    val frame = filled(rows, target.output)
-    val statement: LogicalPlan =
-      if (batch.mode == "complete") OverwriteByExpression.byName(target, frame, Literal.TrueLiteral, write.options)
-      else AppendData.byName(target, frame, write.options)
+    val frame = filled(rows, into.output)
+    val replaces = batch.mode == "complete"
+    val statement: V2WriteCommand =
+      if (replaces) OverwriteByExpression.byName(into, frame, Literal.TrueLiteral, write.options)
+      else AppendData.byName(into, frame, write.options)
     statement.setTagValue(MergedSchemas.Done, true)
-    Dataset.ofRows(owner, statement)
+    new PaimonWrite(target, if (replaces) "static" else "append", Array.empty, options).insert(analyzed(statement))
+    owner.sharedState.cacheManager.recacheByPlan(owner, into)
+  }
+
+  private def analyzed(statement: V2WriteCommand): DataFrame = {
+    val execution = owner.sessionState.executePlan(statement, CommandExecutionMode.SKIP)
+    execution.assertAnalyzed()
+    execution.analyzed match { case resolved: V2WriteCommand => Dataset.ofRows(owner, resolved.query) }
   }
 
   /** Refuses columns that the table lacks. */
