@@ -10,6 +10,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import pyarrow as pa
@@ -186,7 +187,13 @@ def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> by
     Without `run`, no job is started, and the result is empty if one is needed.
     """
     packed = jvm_frames().smallRows(frame._jdf, rows, most_bytes, run)
-    return None if packed is None else b64decode(packed)
+    if packed is None or not packed.startswith("@"):
+        return None if packed is None else b64decode(packed)
+    file = Path(packed[1:])
+    try:
+        return file.read_bytes()
+    finally:
+        file.unlink(missing_ok=True)
 
 
 def bucket_shuffle(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:

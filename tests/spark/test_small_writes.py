@@ -131,6 +131,22 @@ def test_large_values_go_to_workers(spark: SparkSession, jobs_of: Callable[[str]
     assert rows(spark, "SELECT id, length(s) FROM t") == [(1, 200000)]
 
 
+def test_converted_rows_sent_as_a_file(spark: SparkSession, jobs_of: Callable[[str], int]) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT NOT NULL, small TINYINT, price DECIMAL(7, 2), s STRING)")
+    values = ", ".join(f"({n}, {n % 100}, {n}, '{'é' * (n % 50)}')" for n in range(1000))
+    assert jobs_of(f"INSERT INTO t (id, small, price, s) VALUES {values}") == 0
+    wanted = [(1000, sum(range(1000)), sum(n % 100 for n in range(1000)), sum(n % 50 for n in range(1000)))]
+    checked = "SELECT count(*), sum(id), sum(small), sum(length(s)) FROM t WHERE price = id"
+    assert rows(spark, checked) == wanted
+    for value, code in {"(1, 300, 1, '')": "CAST_OVERFLOW", "(NULL, 1, 1, '')": "NOT_NULL"}.items():
+        with pytest.raises(Exception, match=code):
+            spark.sql(f"INSERT INTO t VALUES {values}, {value}")
+    assert rows(spark, checked) == wanted
+    context = spark.sparkContext
+    local = context._jvm.org.apache.spark.util.Utils.getLocalDir(context._jsc.sc().conf())
+    assert list(Path(local).glob("rows*.arrow")) == []
+
+
 def test_all_types_are_written_alike(spark: SparkSession) -> None:
     values = (
         "true, 1S, 3, 4L, 1.5F, double('NaN'), 12345.67891, 'text', 'ab', X'0102', DATE'0024-05-14', "

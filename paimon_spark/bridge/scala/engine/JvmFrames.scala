@@ -1,7 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.nio.file.{Files, Paths}
-import java.util.Base64
 
 import scala.collection.mutable
 import scala.util.Using
@@ -110,10 +109,10 @@ class JvmFrames {
   def fewRows(frame: Dataset[Row]): Boolean =
     frame.queryExecution.optimizedPlan.maxRows.exists(_ <= JvmFrames.FewRows)
 
-  /** The rows of a frame as an Arrow stream in Base64, or null unless they are few and cheap to compute; see
-    * `SmallRows`. Python decodes text many times faster than py4j decodes an array of bytes. */
+  /** The rows of a frame, or null unless they are few and cheap to compute; see `SmallRows`. Python decodes text many
+    * times faster than py4j decodes an array of bytes. */
   def smallRows(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): String =
-    Option(SmallRows.packed(frame, rows, bytes, run)).map(Base64.getEncoder.encodeToString).orNull
+    SmallRows.packed(frame, rows, bytes, run)
 
   /** A Paimon table that is a directory or below it, or null. */
   def tableWithin(store: FileSystem, directory: Path): String = TablesWithin.first(store, directory)

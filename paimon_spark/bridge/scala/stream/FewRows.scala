@@ -1,5 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.io.ByteArrayOutputStream
+import java.nio.{ByteBuffer, ByteOrder}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.TaskContext
@@ -10,6 +12,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LocalRelation
 import org.apache.spark.sql.execution.{CollectMetricsExec, SparkPlan}
 import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
 import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.types.DataType
+import org.apache.spark.unsafe.Platform
 
 /** Micro-batches of so few rows that the driver collects them: the engine then writes them itself, without a shuffle and
   * without Python workers. Spark does not know the size of a batch before it has run it. A task with too many rows ends
@@ -18,6 +22,8 @@ object FewRows {
   private val MostPaused = 64
   /** The most that all tasks send to the driver, as a multiple of the limit. */
   private val MostTogether = 16
+  /** The bytes of a number that has the size of a row. */
+  private val Size = 8
   /** The most rows, and their size in Spark's row format. */
   case class Limits(rows: Int, bytes: Int)
 
@@ -65,27 +71,36 @@ object FewRows {
     val parted = most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether)
     val share = most.copy(bytes = math.max(parted, 1L).toInt)
     val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
-    if (parts.contains(null) || parts.map(_.length).sum > most.rows || parts.flatten.map(_.length.toLong).sum > most.bytes) None
-    else Some(parts.toSeq.flatMap(_.map { bytes =>
-      val row = new UnsafeRow(types.length)
-      row.pointTo(bytes, bytes.length)
-      row
-    }))
+    val rows = if (parts.contains(null)) Nil else parts.toSeq.flatMap(unpacked(_, types.length))
+    val fits = !parts.contains(null) && rows.length <= most.rows && rows.map(_.getSizeInBytes.toLong).sum <= most.bytes
+    if (fits) Some(rows) else None
   }
 
-  /** The rows of a task, or null if there are too many. */
-  private def few(rows: Iterator[InternalRow], types: Array[org.apache.spark.sql.types.DataType],
-      most: Limits): Array[Array[Byte]] = {
-    val project = UnsafeProjection.create(types)
-    val found = Array.newBuilder[Array[Byte]]
-    var (count, size) = (0, 0L)
-    def fits = count <= most.rows && size <= most.bytes
-    while (fits && rows.hasNext) {
-      val bytes = project(rows.next()).copy().getBytes  // without a copy, rows of fixed width share a buffer
-      count += 1
-      size += bytes.length
-      found += bytes
+  private def unpacked(bytes: Array[Byte], columns: Int): Iterator[UnsafeRow] = Iterator.unfold(0L) { at =>
+    if (at >= bytes.length) None
+    else {
+      val (place, row) = (Platform.BYTE_ARRAY_OFFSET + at, new UnsafeRow(columns))
+      val size = Platform.getLong(bytes, place)
+      row.pointTo(bytes, place + Size, size.toInt)
+      Some((row, at + Size + size))
     }
-    if (fits) found.result() else null
+  }
+
+  /** The rows of a task, each after its size as a long number, or null if there are too many. */
+  private def few(rows: Iterator[InternalRow], types: Array[DataType], most: Limits): Array[Byte] = {
+    val project = UnsafeProjection.create(types)
+    val found = new ByteArrayOutputStream()
+    val buffer = new Array[Byte](4096)
+    val size = ByteBuffer.allocate(Size).order(ByteOrder.nativeOrder())
+    var (count, bytes) = (0, 0L)
+    def fits = count <= most.rows && bytes <= most.bytes
+    while (fits && rows.hasNext) {
+      val row = project(rows.next())
+      count += 1
+      bytes += row.getSizeInBytes
+      found.write(size.putLong(0, row.getSizeInBytes.toLong).array())
+      row.writeToStream(found, buffer)
+    }
+    if (fits) found.toByteArray else null
   }
 }

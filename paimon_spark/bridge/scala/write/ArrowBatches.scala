@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.io.ByteArrayOutputStream
-import java.nio.channels.Channels
+import java.nio.channels.{Channels, WritableByteChannel}
 
 import scala.jdk.CollectionConverters._
 
@@ -145,9 +145,15 @@ final class OpenBatch(val task: Int, writer: RowPacker, limits: BatchLimits) {
 
   /** Returns the batch as an Arrow stream and starts a new one. */
   def packed(): Array[Byte] = {
-    writer.finish()
     val out = new ByteArrayOutputStream(math.min(bytes, limits.bytes).toInt + 4096)
-    val stream = new ArrowStreamWriter(writer.root, null, Channels.newChannel(out))
+    writeTo(Channels.newChannel(out))
+    out.toByteArray
+  }
+
+  /** Writes the batch as an Arrow stream and starts a new one. */
+  def writeTo(out: WritableByteChannel): Unit = {
+    writer.finish()
+    val stream = new ArrowStreamWriter(writer.root, null, out)
     stream.start()
     stream.writeBatch()
     stream.end()
@@ -155,7 +161,6 @@ final class OpenBatch(val task: Int, writer: RowPacker, limits: BatchLimits) {
     if (bytes > limits.bytes) writer.release()
     rows = 0
     bytes = 0
-    out.toByteArray
   }
 
   def close(): Unit = writer.root.close()

@@ -1,39 +1,77 @@
 package org.apache.spark.sql.paimonbridge
 
+import java.nio.channels.FileChannel
+import java.nio.file.{Files, Paths}
+import java.nio.file.StandardOpenOption.WRITE
+import java.util.Base64
+
+import scala.util.Using
+
+import org.apache.spark.SparkEnv
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
+import org.apache.spark.util.Utils
 
 /** The rows of a query that are so few that the engine writes them itself, without a job of Python workers. */
 object SmallRows {
   /** Maximum size of the input of a query for so few rows. */
   private val Source = 1L << 20
 
-  /** The result for a query that has to run first. */
-  private val Unknown = Array.emptyByteArray
+  /** Maximum size of rows that are sent as text; others are sent in a file. */
+  private val Inline = 32L << 10
 
-  /** The rows as an Arrow stream, or null if there are more than `rows` or `bytes` in Spark's row format, as they are
-    * sent to the engine as text, or there may be many to read for them. Rows of VALUES are known without a job. A query
-    * of narrow operators over little data takes a job without a shuffle: the answer is empty unless it may `run`. */
-  def packed(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): Array[Byte] = {
+  /** The result for a query that has to run first. */
+  private val Unknown = ""
+
+  /** The rows as an Arrow stream in Base64, or `@file` with the stream, which the reader deletes; null if there are
+    * more than `rows` or `bytes` in Spark's row format, or there may be many to read for them. Rows of VALUES are known
+    * without a job. A query of narrow operators over little data takes a job without a shuffle: the answer is empty
+    * unless it may `run`. */
+  def packed(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): String = {
     val execution = frame.queryExecution
     val (session, wanted) = (execution.sparkSession, execution.analyzed.output)
-    def limited(found: Array[InternalRow], given: Seq[Attribute]): Array[Byte] =
-      if (found.length > rows) null else SQLConf.withExistingConf(session.sessionState.conf)(pack(found, bytes, given, wanted))
-    execution.optimizedPlan match {
-      case local: LocalRelation => limited(local.data.iterator.take(rows + 1).toArray, local.output)
+    def limited(found: Array[InternalRow], given: Seq[Attribute], values: Seq[Expression]): String =
+      if (found.length > rows) null else SQLConf.withExistingConf(session.sessionState.conf)(
+        pack(found, bytes, UnsafeProjection.create(values, given), wanted))
+    def local(of: LocalRelation, values: Seq[Expression]): String =
+      limited(of.data.iterator.take(rows + 1).toArray, of.output, values)
+    computed(execution.analyzed).map { case (given, values) => local(given, values) }.getOrElse(execution.optimizedPlan match {
+      case given: LocalRelation => local(given, given.output)
       case plan if !readsLittle(plan) => null
       case _ if !run => Unknown
-      case _ => limited(
-        SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeTake(rows + 1)),
-        execution.executedPlan.output)
+      case _ =>
+        val given = execution.executedPlan.output
+        limited(SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeTake(rows + 1)),
+          given, given)
+    })
+  }
+
+  /** Given rows and the values that a plan computes from them, if the optimizer has nothing to add: it would evaluate
+    * them by an interpreter. */
+  private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] = plan match {
+    case given: LocalRelation => Some((given, given.output))
+    case SubqueryAlias(_, child) => computed(child)
+    case Project(columns, child) if columns.forall(isPlain) => computed(child).map { case (given, values) =>
+      val inner = AttributeMap(child.output.zip(values))
+      (given, columns.map(c => unnamed(c).transform { case a: Attribute => inner.getOrElse(a, a) }))
     }
+    case _ => None
+  }
+
+  private def unnamed(e: Expression): Expression = e match { case Alias(value, _) => value; case other => other }
+
+  private def isPlain(e: Expression): Boolean = e match {
+    case _: Attribute | _: Literal => true
+    case _: Alias | _: Cast | _: CheckOverflowInTableInsert | _: AssertNotNull => e.children.forall(isPlain)
+    case _ => false
   }
 
   /** Whether a plan reads little, and each of its tasks gives no more rows than it reads, times a constant. */
@@ -48,21 +86,27 @@ object SmallRows {
     case _ => false
   }
 
-  private def pack(rows: Array[InternalRow], most: Int, given: Seq[Attribute], columns: Seq[Attribute]): Array[Byte] = {
+  private def pack(rows: Array[InternalRow], most: Int, values: UnsafeProjection, columns: Seq[Attribute]): String = {
     val schema = StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable, a.metadata)))
-    val project = UnsafeProjection.create(given.map(_.dataType).toArray)
     val conf = SQLConf.get
     val batch = new OpenBatch(0, RowPacker(schema, conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes),
       BatchLimits(Int.MaxValue, most))
     var size = 0L
     try {
       val fits = rows.forall { row =>
-        val unsafe = project(row)
+        val unsafe = values(row)
         size += unsafe.getSizeInBytes
         if (size <= most) batch.add(unsafe, unsafe.getSizeInBytes)
         size <= most
       }
-      if (fits) batch.packed() else null
+      if (!fits) null else if (size <= Inline) Base64.getEncoder.encodeToString(batch.packed()) else "@" + inFile(batch)
     } finally batch.close()
+  }
+
+  /** Arrays and strings of this size are each a humongous object of the garbage collector, and py4j makes several. */
+  private def inFile(batch: OpenBatch): String = {
+    val file = Files.createTempFile(Paths.get(Utils.getLocalDir(SparkEnv.get.conf)), "rows", ".arrow")
+    Using.resource(FileChannel.open(file, WRITE))(batch.writeTo)
+    file.toString
   }
 }
