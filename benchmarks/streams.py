@@ -21,11 +21,12 @@ BATCHES = 100
 BATCH_ROWS = 10_000
 TABLE_ROWS = 2_000_000
 IDLE_SECONDS = 20
-_QUIET_SECONDS = 10
+_QUIET_SECONDS = 20
+"""A session needs so long after a query to clean up, and a stream to pause as long as it ever does between polls."""
 TARGETS = {"paimon": 0.6, "delta": 0.25}
 """Maximum CPU of a batch, relative to a peer."""
 AIM_IDLE = 0.01
-"""Maximum share of a core of an idle stream."""
+"""Maximum share of a core of an idle stream, beyond that of its session without one."""
 _LOGGED = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '4', 'changelog-producer' = 'input')"
 
 
@@ -52,7 +53,7 @@ class Streams:
     reads: dict[str, tuple[float, float]] = field(default_factory=dict)
     """CPU and wall seconds of the changelog of all batches."""
     idle: dict[str, float] = field(default_factory=dict)
-    """The share of a core."""
+    """The share of a core, beyond that of the session without a stream."""
     failures: list[str] = field(default_factory=list)
 
     def as_figures(self) -> dict[str, object]:
@@ -148,11 +149,16 @@ def _measure(session: EngineSession, sources: Path, found: Streams, table_rows: 
     if own:
         cpu, answer = session.stream({"read": {"path": location, "from": "2", "checkpoint": str(place / "read")}})
         found.reads[engine.name] = (cpu, answer["seconds"])
+        alone = _idle_cpu(session)
         session.stream({"idle": {"path": location, "checkpoint": str(place / "idle")}})
-        session.cpu_while_idle(_QUIET_SECONDS)  # the session still cleans up after a query
-        found.idle[engine.name] = session.cpu_while_idle(IDLE_SECONDS) / IDLE_SECONDS
+        found.idle[engine.name] = max(_idle_cpu(session) - alone, 0.0) / IDLE_SECONDS
         session.stream({"stop": {}})
     session.run(f"DROP DATABASE {db} CASCADE")
+
+
+def _idle_cpu(session: EngineSession) -> float:
+    session.cpu_while_idle(_QUIET_SECONDS)
+    return session.cpu_while_idle(IDLE_SECONDS)
 
 
 def options(parser: Any) -> None:
