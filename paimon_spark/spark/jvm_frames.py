@@ -187,9 +187,13 @@ def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> by
     Without `run`, no job is started, and the result is empty if one is needed.
     """
     packed = jvm_frames().smallRows(frame._jdf, rows, most_bytes, run)
-    if packed is None or not packed.startswith("@"):
-        return None if packed is None else b64decode(packed)
-    file = Path(packed[1:])
+    if packed is None:
+        return None
+    return _moved(Path(packed[1:])) if packed.startswith("@") else b64decode(packed)
+
+
+def _moved(file: Path) -> bytes:
+    """Return the content of a file, which is deleted."""
     try:
         return file.read_bytes()
     finally:

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.io.ByteArrayOutputStream
-import java.nio.{ByteBuffer, ByteOrder}
+import java.lang.{Long => JLong}
 import java.util.concurrent.ConcurrentHashMap
 
 import org.apache.spark.TaskContext
@@ -22,8 +22,6 @@ object FewRows {
   private val MostPaused = 64
   /** The most that all tasks send to the driver, as a multiple of the limit. */
   private val MostTogether = 16
-  /** The bytes of a number that has the size of a row. */
-  private val Size = 8
   /** The most rows, and their size in Spark's row format. */
   case class Limits(rows: Int, bytes: Int)
 
@@ -71,9 +69,8 @@ object FewRows {
     val parted = most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether)
     val share = most.copy(bytes = math.max(parted, 1L).toInt)
     val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
-    val rows = if (parts.contains(null)) Nil else parts.toSeq.flatMap(unpacked(_, types.length))
-    val fits = !parts.contains(null) && rows.length <= most.rows && rows.map(_.getSizeInBytes.toLong).sum <= most.bytes
-    if (fits) Some(rows) else None
+    Option.unless(parts.contains(null))(parts.toSeq.flatMap(unpacked(_, types.length)))
+      .filter(rows => rows.length <= most.rows && rows.map(_.getSizeInBytes.toLong).sum <= most.bytes)
   }
 
   private def unpacked(bytes: Array[Byte], columns: Int): Iterator[UnsafeRow] = Iterator.unfold(0L) { at =>
@@ -81,8 +78,8 @@ object FewRows {
     else {
       val (place, row) = (Platform.BYTE_ARRAY_OFFSET + at, new UnsafeRow(columns))
       val size = Platform.getLong(bytes, place)
-      row.pointTo(bytes, place + Size, size.toInt)
-      Some((row, at + Size + size))
+      row.pointTo(bytes, place + JLong.BYTES, size.toInt)
+      Some((row, at + JLong.BYTES + size))
     }
   }
 
@@ -91,14 +88,15 @@ object FewRows {
     val project = UnsafeProjection.create(types)
     val found = new ByteArrayOutputStream()
     val buffer = new Array[Byte](4096)
-    val size = ByteBuffer.allocate(Size).order(ByteOrder.nativeOrder())
+    val size = new Array[Byte](JLong.BYTES)
     var (count, bytes) = (0, 0L)
     def fits = count <= most.rows && bytes <= most.bytes
     while (fits && rows.hasNext) {
       val row = project(rows.next())
       count += 1
       bytes += row.getSizeInBytes
-      found.write(size.putLong(0, row.getSizeInBytes.toLong).array())
+      Platform.putLong(size, Platform.BYTE_ARRAY_OFFSET, row.getSizeInBytes.toLong)
+      found.write(size)
       row.writeToStream(found, buffer)
     }
     if (fits) found.toByteArray else null

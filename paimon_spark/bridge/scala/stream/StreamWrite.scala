@@ -17,7 +17,7 @@ import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}
-import org.apache.spark.sql.execution.{CommandExecutionMode, SparkPlan, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, V2CommandExec}
 import org.apache.spark.sql.types.{StringType, StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -140,10 +140,8 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     owner.sharedState.cacheManager.recacheByPlan(owner, into)
   }
 
-  private def analyzed(statement: V2WriteCommand): DataFrame = {
-    val execution = owner.sessionState.executePlan(statement, CommandExecutionMode.SKIP)
-    execution.assertAnalyzed()
-    execution.analyzed match { case resolved: V2WriteCommand => Dataset.ofRows(owner, resolved.query) }
+  private def analyzed(statement: V2WriteCommand): DataFrame = owner.sessionState.executePlan(statement).analyzed match {
+    case resolved: V2WriteCommand => Dataset.ofRows(owner, resolved.query)
   }
 
   /** Refuses columns that the table lacks. */

@@ -10,8 +10,10 @@ import scala.util.Using
 import org.apache.spark.SparkEnv
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.SQLExecution
@@ -56,17 +58,10 @@ object SmallRows {
 
   /** Given rows and the values that a plan computes from them, if the optimizer has nothing to add: it would evaluate
     * them by an interpreter. */
-  private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] = plan match {
-    case given: LocalRelation => Some((given, given.output))
-    case SubqueryAlias(_, child) => computed(child)
-    case Project(columns, child) if columns.forall(isPlain) => computed(child).map { case (given, values) =>
-      val inner = AttributeMap(child.output.zip(values))
-      (given, columns.map(c => unnamed(c).transform { case a: Attribute => inner.getOrElse(a, a) }))
-    }
+  private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] = EliminateSubqueryAliases(plan) match {
+    case PhysicalOperation(columns, Nil, given: LocalRelation) if columns.forall(isPlain) => Some((given, columns))
     case _ => None
   }
-
-  private def unnamed(e: Expression): Expression = e match { case Alias(value, _) => value; case other => other }
 
   private def isPlain(e: Expression): Boolean = e match {
     case _: Attribute | _: Literal => true
