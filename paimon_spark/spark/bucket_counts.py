@@ -24,7 +24,7 @@ from paimon_spark.engine.postpone_buckets import buckets_by_rows, postponed_rows
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import COUNTED, counter
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import cancel_on_failure, with_description
+from paimon_spark.spark.job_control import cancel_on_failure
 from paimon_spark.spark.jvm_frames import arrow_batches, arrow_frame, few_rows
 from paimon_spark.spark.types import batch_for_spark, plain_struct
 from paimon_spark.spec.quoted_text import quoted_name
@@ -65,7 +65,7 @@ def _new_counts(session: SparkSession, plan: WritePlan, frame: DataFrame) -> dic
     table, options = plan.table, plan.table.options
     job = map_in_arrow(arrow_batches(frame), counter(table), COUNTED)
     try:
-        with with_description(session, f"count rows for {table.name}"), cancel_on_failure(session):
+        with cancel_on_failure(session, description=f"count rows for {table.name}"):
             found = job.collect()
     except Exception as error:
         raise clear_failure(error) from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, cast
@@ -13,9 +13,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from paimon_spark.spark.executor.task_watchdog import GRACE_SECONDS
+from paimon_spark.spark.jvm_frames import jvm_frames
 
-_DESCRIPTION = "spark.job.description"
-_INTERRUPT = "spark.job.interruptOnCancel"
 _PATIENCE_SECONDS = 30.0
 _AGAIN_SECONDS = 2.0
 """After this time without an end, tasks are interrupted again."""
@@ -25,45 +24,30 @@ _POLL_SECONDS = 0.05
 
 
 @contextmanager
-def with_description(session: SparkSession, text: str) -> Iterator[None]:
-    """Set the description of the jobs in the block, and restore the previous one."""
-    with _property(session.sparkContext, _DESCRIPTION, text):
-        yield
-
-
-@contextmanager
-def cancel_on_failure(session: SparkSession, tag: str | None = None) -> Iterator[None]:
+def cancel_on_failure(
+    session: SparkSession, tag: str | None = None, *, description: str | None = None
+) -> Iterator[None]:
     """Raise a failure of the jobs in the block only after all of their tasks have ended.
 
     Spark reports a failed or cancelled job at once and ends its other tasks later; a caller that is interrupted leaves
-    its job running. `tag` is the tag of these jobs, by which they can be cancelled.
+    its job running. `tag` is the tag of these jobs, by which they can be cancelled; `description` is theirs, if they
+    are to have another than the caller's.
     """
-    context = session.sparkContext
     tag = tag or new_tag()
-    tags = [tag, *_engine_tags]
-    for each in tags:
-        context.addJobTag(each)
-    try:
-        with _property(context, _INTERRUPT, "true"):
+    with _labelled(session, (tag, *_engine_tags), description, interrupts=True):
+        try:
             yield
-    except BaseException:
-        context.cancelJobsWithTag(tag)
-        _wait_for_tasks(context, tag)
-        raise
-    finally:
-        for each in tags:
-            context.removeJobTag(each)
+        except BaseException:
+            session.sparkContext.cancelJobsWithTag(tag)
+            _wait_for_tasks(session.sparkContext, tag)
+            raise
 
 
 @contextmanager
-def tagged(session: SparkSession, tag: str) -> Iterator[None]:
-    """Tag the jobs of the block, within this engine."""
-    own = _own_tag(tag)
-    session.sparkContext.addJobTag(own)
-    try:
+def tagged(session: SparkSession, tag: str, description: str) -> Iterator[None]:
+    """Tag the jobs of the block within this engine, and describe them."""
+    with _labelled(session, (_own_tag(tag),), description):
         yield
-    finally:
-        session.sparkContext.removeJobTag(own)
 
 
 def cancel_tagged(session: SparkSession, tag: str) -> None:
@@ -87,13 +71,15 @@ def new_tag() -> str:
 
 
 @contextmanager
-def _property(context: SparkContext, key: str, value: str) -> Iterator[None]:
-    before = context.getLocalProperty(key)
-    context.setLocalProperty(key, value)
+def _labelled(
+    session: SparkSession, tags: Sequence[str], description: str | None, *, interrupts: bool = False
+) -> Iterator[None]:
+    """Label the jobs of the block: two round trips, however many labels there are."""
+    jvm_frames().enterJobs(session._jsparkSession, "\n".join(tags), description, interrupts)
     try:
         yield
     finally:
-        context.setLocalProperty(key, before)  # type: ignore[arg-type]
+        jvm_frames().leaveJobs(session._jsparkSession)
 
 
 def _wait_for_tasks(context: SparkContext, tag: str) -> None:

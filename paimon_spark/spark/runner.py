@@ -16,7 +16,7 @@ from paimon_spark.engine.runner import LocalRunner, TaskRunner
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import TextList, run_tasks
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import cancel_on_failure, new_tag, with_description
+from paimon_spark.spark.job_control import cancel_on_failure, new_tag
 from paimon_spark.spark.jvm_frames import tasks_at_once, text_frame
 
 _POLL_SECONDS = 0.05
@@ -46,9 +46,8 @@ class SparkRunner:
         lines = [f"{number} {payload}" for number, payload in enumerate(payloads)]
         done = self._session.sparkContext.accumulator([], TextList())
         frame = map_in_arrow(text_frame(self._session, lines), partial(run_tasks, kind, done), "answer string")
-        with with_description(self._session, description):
-            job = _Job(self._session, frame)
-            job.start()
+        job = _Job(self._session, frame, description)
+        job.start()
         seen: set[str] = set()
         try:
             while job.is_alive():
@@ -91,19 +90,20 @@ class NearRunner:
 
 
 class _Job(InheritableThread):
-    """Collects a frame in a thread, with the caller's job group and description."""
+    """Collects a frame in a thread, with the caller's job group."""
 
-    def __init__(self, session: SparkSession, frame: DataFrame) -> None:
+    def __init__(self, session: SparkSession, frame: DataFrame, description: str) -> None:
         super().__init__(target=self._collect, name="paimon-tasks", daemon=True)
         self._session = session
         self._frame = frame
+        self._description = description
         self._tag = new_tag()
         self.answers: list[str] = []
         self.failure: Exception | None = None
 
     def _collect(self) -> None:
         try:
-            with cancel_on_failure(self._session, self._tag):
+            with cancel_on_failure(self._session, self._tag, description=self._description):
                 self.answers = [row.answer for row in self._frame.collect()]
         except Exception as error:  # noqa: BLE001 - raised again where the caller waits
             self.failure = error

@@ -16,7 +16,7 @@ from paimon_spark.engine.redistribution.rescale import RescalePlan
 from paimon_spark.engine.redistribution.sort_compact import SortPlan
 from paimon_spark.spark.column_merge import prepare_column_merge
 from paimon_spark.spark.failures import was_cancelled
-from paimon_spark.spark.job_control import cancel_tagged, tagged, with_description
+from paimon_spark.spark.job_control import cancel_tagged, tagged
 from paimon_spark.spark.jvm_frames import tasks_at_once
 from paimon_spark.spark.merge_into import prepare_merge
 from paimon_spark.spark.rebucket import move_rows
@@ -45,7 +45,7 @@ class SessionJobs:
     @contextmanager
     def tagged(self, tag: str, title: str) -> Iterator[None]:
         """Tag the jobs of the block, and describe those without a description."""
-        with tagged(self._session, tag), with_description(self._session, title):
+        with tagged(self._session, tag, title):
             yield
 
     def cancel(self, tag: str) -> None:

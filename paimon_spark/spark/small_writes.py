@@ -19,7 +19,7 @@ from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.cross_partition import with_existing_keys
 from paimon_spark.engine.insert import WritePlan
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import cancel_on_failure, with_description
+from paimon_spark.spark.job_control import cancel_on_failure
 from paimon_spark.spark.jvm_frames import small_rows
 from paimon_spark.spec.kinds import BucketMode
 
@@ -80,7 +80,7 @@ def few_batches(session: SparkSession, plan: WritePlan, frame: DataFrame) -> lis
     try:
         packed = small_rows(frame, *most, run=False)
         if packed == b"":
-            with with_description(session, f"read rows for {plan.table.name}"), cancel_on_failure(session):
+            with cancel_on_failure(session, description=f"read rows for {plan.table.name}"):
                 packed = small_rows(frame, *most, run=True)
     except Exception as error:
         raise clear_failure(error) from error

@@ -35,7 +35,7 @@ from paimon_spark.spark.bucket_counts import BUCKETS, with_bucket_counts
 from paimon_spark.spark.cross_partition import keyed_rows
 from paimon_spark.spark.executor.worker import keyed_writer, local_merger, rewriter, writer
 from paimon_spark.spark.failures import clear_failure
-from paimon_spark.spark.job_control import cancel_on_failure, with_description
+from paimon_spark.spark.job_control import cancel_on_failure
 from paimon_spark.spark.jvm_frames import (
     arrow_batches,
     bucket_shuffle,
@@ -205,7 +205,7 @@ def run_writers(
     table = plan.table.with_write_token()
     job = single_row_batches(map_in_arrow(frame, function(table, plan.info), "messages string"))
     try:
-        with with_description(session, f"write {table.name}"), cancel_on_failure(session):
+        with cancel_on_failure(session, description=f"write {table.name}"):
             rows = job.collect()
     except Exception as error:
         clean_up_abandoned(table)

@@ -20,6 +20,7 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   private[paimonbridge] var ref: CatalogRef = CatalogRef.none
   /** Whether names may be those of views; the views of a generic catalog are the session catalog's. */
   private[paimonbridge] def hasViews: Boolean = true
+  private val lastDatabase = new LastDatabase
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     ref = CatalogRef(name, options.asCaseSensitiveMap().asScala.toMap)
@@ -60,7 +61,7 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
     else { loadNamespaceMetadata(namespace); Array.empty }
 
   override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
-    Json.stringMap(space("load_database", namespace, Map.empty).get("properties")).asJava
+    lastDatabase.of(namespace.toSeq)(Json.stringMap(space("load_database", namespace, Map.empty).get("properties")).asJava)
 
   override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
     space("create_database", namespace, Map("properties" -> metadata.asScala.toMap), idempotent = false)
@@ -68,8 +69,10 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
     space("alter_database", namespace, Map.empty)
 
-  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean =
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
+    lastDatabase.forget()
     space("drop_database", namespace, Map("cascade" -> cascade), idempotent = false).get("dropped").asBoolean()
+  }
 
   /** Tables and views, as of Spark's session catalog. */
   override def listTables(namespace: Array[String]): Array[Identifier] =
@@ -148,6 +151,26 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
 
   /** Procedures are listed in each namespace, because a CALL resolves them from any current database. */
   def listProcedures(namespace: Array[String]): Array[Identifier] = Procedures.list(ref)
+}
+
+/** The properties of the database that Spark asked for last, for 0.1 s: its analyzer asks up to seven times for that of
+  * a new table, and each time is a request to the engine. */
+private class LastDatabase {
+  private case class Found(namespace: Seq[String], properties: JMap[String, String], nanos: Long)
+  @volatile private var last: Option[Found] = None
+
+  def of(namespace: Seq[String])(load: => JMap[String, String]): JMap[String, String] =
+    last.filter(f => f.namespace == namespace && System.nanoTime() - f.nanos < LastDatabase.Nanos).getOrElse {
+      val found = Found(namespace, load, System.nanoTime())
+      last = Some(found)
+      found
+    }.properties
+
+  def forget(): Unit = last = None
+}
+
+private object LastDatabase {
+  private val Nanos = 100000000L
 }
 
 /** The partition columns and the properties of a new table. */

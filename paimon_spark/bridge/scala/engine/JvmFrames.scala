@@ -162,6 +162,13 @@ class JvmFrames {
     Project(plan.output.filterNot(counts.contains) :+ Alias(key, hash.name)(), plan)
   }
 
+  /** Begins a block whose jobs have these tags, one a line; see `JobLabels`. */
+  def enterJobs(session: SparkSession, tags: String, description: String, interrupts: Boolean): Unit =
+    JobLabels.enter(session.sparkContext, tags.linesIterator.toSet, description, interrupts)
+
+  /** Ends that block. */
+  def leaveJobs(session: SparkSession): Unit = JobLabels.leave(session.sparkContext)
+
   /** A line on the terminal of the program that the user started. */
   def printToTerminal(text: String): Unit = { System.err.print(text); System.err.flush() }
 }
