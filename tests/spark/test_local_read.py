@@ -44,6 +44,19 @@ QUERIES = (
     "SELECT k FROM t VERSION AS OF 1 WHERE k < 10",
     "SELECT k FROM t WHERE k > 1000",
     "SELECT k, rowkind FROM `t$audit_log` WHERE k < 5",
+    "SELECT p, count(*), sum(k), avg(k), max(v), collect_list(v) FROM (SELECT * FROM t ORDER BY k) GROUP BY p",
+    "SELECT p, count(DISTINCT v), count(DISTINCT k) FROM t GROUP BY p HAVING count(*) > 2",
+    "SELECT count(DISTINCT p), count(DISTINCT v), sum(k) FROM t",
+    "SELECT p, v, sum(k), grouping_id() FROM t GROUP BY ROLLUP (p, v)",
+    "SELECT DISTINCT p FROM t ORDER BY p LIMIT 3 OFFSET 1",
+    "SELECT * FROM (SELECT k, p, rank() OVER (PARTITION BY p ORDER BY k DESC) AS r FROM t) WHERE r <= 2",
+    "SELECT k, sum(k) OVER (ORDER BY k ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM t ORDER BY k DESC LIMIT 9",
+    "SELECT p, percentile(k, 0.5) FROM t GROUP BY p ORDER BY p NULLS LAST",
+    "SELECT a.p, a.n, b.m FROM (SELECT p, count(*) AS n FROM t GROUP BY p) a "
+    "JOIN (SELECT p, max(k) AS m FROM t GROUP BY p) b ON a.p = b.p",
+    "SELECT p, count(*) FROM t WHERE k < (SELECT max(k) FROM t) GROUP BY p",
+    "SELECT explode(array(k, p)) FROM (SELECT k, p FROM t ORDER BY k LIMIT 4)",
+    "SELECT p, n FROM (SELECT p, count(*) AS n FROM t GROUP BY p UNION ALL SELECT k, 1 FROM t WHERE k < 3)",
 )
 WITHOUT_COLUMNS = (
     "SELECT 1 FROM t",
@@ -107,9 +120,44 @@ def test_collected_rows_take_no_job(spark: SparkSession, local: SparkSession) ->
     for query in ("SELECT * FROM t WHERE k = 4", "SELECT v FROM t LIMIT 3", "SELECT k + 1 FROM t WHERE k < 20"):
         assert rows_and_tasks(local, query)[1] == 0
         assert rows_and_tasks(spark, query)[1] > 0
-    found, tasks = rows_and_tasks(local, "SELECT count(*), max(v) FROM t WHERE k < 20")
-    assert [tuple(r) for r in found] == [(20, "w8")]
-    assert tasks == 1
+
+
+def test_operators_over_a_small_read_take_no_job(spark: SparkSession, local: SparkSession) -> None:
+    filled(spark)
+    for query, rows in {
+        "SELECT count(*), max(v) FROM t WHERE k < 20": [(20, "w8")],
+        "SELECT k, v FROM t WHERE k < 9 ORDER BY k DESC LIMIT 2": [(8, "w8"), (7, "v7")],
+        "SELECT p, sum(k) FROM t WHERE k < 14 GROUP BY p ORDER BY p LIMIT 2 OFFSET 1": [(1, 9), (2, 11)],
+        "SELECT k FROM (SELECT k, row_number() OVER (ORDER BY v) AS n FROM t) WHERE n = 1": [(1,)],
+    }.items():
+        found, tasks = rows_and_tasks(local, query)
+        assert ([tuple(r) for r in found], tasks) == (rows, 0)
+        assert local.sql(query).take(1) == found[:1]
+        assert local.sql(query).tail(1) == found[-1:]
+        assert [tuple(r) for r in local.sql(query).toLocalIterator()] == rows
+
+
+def test_operators_over_a_small_read_within_other_plans(spark: SparkSession, local: SparkSession) -> None:
+    filled(spark)
+    query = "SELECT p, count(*) AS n FROM t WHERE k < 21 GROUP BY p"
+    local.sql(f"CREATE TABLE u AS {query}")
+    assert sorted(map(tuple, local.table("u").collect())) == [(p, 3) for p in range(7)]
+    frame = local.sql(query).cache()
+    assert frame.count() == 7
+    assert frame.rdd.map(lambda r: r.n).sum() == 21
+    frame.unpersist()
+    joined = f"SELECT count(*) FROM range(70) r JOIN ({query}) s ON r.id % 7 = s.p"
+    assert local.sql(joined).collect() == [(70,)]
+    again = local.sql(f"{query} ORDER BY p")
+    assert again.collect() == again.collect() == [(p, 3) for p in range(7)]
+
+
+def test_an_error_in_an_operator_over_a_small_read(spark: SparkSession, local: SparkSession) -> None:
+    filled(spark)
+    for session in (spark, local):
+        with pytest.raises(PySparkException, match="DIVIDE_BY_ZERO"):
+            session.sql("SELECT p, sum(1 / (k - 5)) FROM t GROUP BY p").collect()
+        assert session.sql("SELECT max(k) FROM t WHERE v LIKE 'w%'").collect() == [(998,)]
 
 
 def test_the_bound_decides(spark: SparkSession, local: SparkSession) -> None:
@@ -133,6 +181,7 @@ def test_too_large_an_answer_is_read_by_tasks(spark: SparkSession, local: SparkS
     assert (len(found), {len(r.v) for r in found}) == (4000, {1000})
     assert tasks > 0
     assert local.sql("SELECT count(*), sum(length(v)) FROM t WHERE k >= 1000").collect() == [(4000, 4000000)]
+    assert [r.k for r in local.sql(f"{query} ORDER BY k DESC").take(2)] == [4999, 4998]
     assert len(local.sql(query).take(7)) == len(local.sql(query).tail(7)) == 7
 
 

@@ -8,11 +8,13 @@ import scala.util.Using
 
 import org.apache.arrow.vector.ipc.ArrowStreamReader
 
-import org.apache.spark.SparkContext
+import org.apache.spark.{InterruptibleIterator, SparkContext, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan, SQLExecution}
@@ -25,10 +27,13 @@ object LocalRead {
   /** Whether a scan is read so. Runtime partition filters and the file of a row are supported by Spark's own scans
     * only. */
   def serves(scan: PaimonScan, project: Seq[NamedExpression], filters: Seq[Expression]): Boolean =
-    scan.isLocal && !(project ++ filters).exists(_.exists {
-      case _: DynamicPruning | _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
-      case _ => false
-    })
+    scan.isLocal && (project ++ filters).forall(serves)
+
+  /** Whether an expression has its value over such a read. */
+  def serves(e: Expression): Boolean = !e.exists {
+    case _: DynamicPruning | _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
+    case _ => false
+  }
 
   def plan(scan: PaimonScan, output: Seq[Attribute], project: Seq[NamedExpression], filters: Seq[Expression]): SparkPlan =
     if ((project ++ filters).forall(isPlain)) PaimonLocalReadExec(scan, output, project, filters)
@@ -45,12 +50,23 @@ object LocalRead {
   }
 }
 
+/** The plan of a small read with the filters and the projection of the query. */
+private object SmallRead {
+  def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
+    case PhysicalOperation(project, filters, ScanOf(relation, scan)) if LocalRead.serves(scan, project, filters) =>
+      Some(LocalRead.plan(scan, relation.output, project, filters))
+    case _ => None
+  }
+}
+
 /** The rows of a small read, with the filters and the projection of the query. They are read when the query runs, and
   * once for each run; a query that only collects them takes no job. Rows that turn out to be too many are read by the
   * plan that larger reads have. */
 case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribute], project: Seq[NamedExpression],
     filters: Seq[Expression]) extends LeafExecNode {
   private val info: String = scan.info
+  /** The size of the stored data. */
+  private[paimonbridge] val bytes: Long = scan.plan.get("bytes").asLong()
   override def output: Seq[Attribute] = project.map(_.toAttribute)
   override def producedAttributes: AttributeSet = AttributeSet(columns ++ output)
   override def outputPartitioning: Partitioning = SinglePartition
@@ -74,6 +90,7 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     "readTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
 
   @transient @volatile private var tooLarge = false
+  @transient @volatile private var read: Option[LocalBatches] = None
 
   /** The engine's answer; None if the rows are too many. */
   private def answer(): Option[LocalBatches] = if (tooLarge) None else {
@@ -84,6 +101,9 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     tooLarge = bytes.isEmpty
     bytes.map(LocalBatches(_, columns, filters, project))
   }
+
+  /** Reads the rows for the next execution; returns false if they are too many. */
+  def readsNow(): Boolean = { read = answer(); read.isDefined }
 
   private def report(): Unit = SQLMetrics.postDriverMetricUpdates(sparkContext,
     sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
@@ -100,16 +120,16 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
       .queryExecution.executedPlan
 
-  override protected def doExecute(): RDD[InternalRow] = answer() match {
+  override protected def doExecute(): RDD[InternalRow] = try read.orElse(answer()) match {
     case None => PushDown.withWholeCalendar(conf)(distributed.execute()).coalesce(1)
     case Some(batches) =>
       report()
       val rows = longMetric("numOutputRows")
       val shipped = batches.shipped(sparkContext)
       sparkContext.parallelize(Seq(0), 1).mapPartitionsInternal { _ =>
-        shipped().iterator.map { row => rows += 1; row }
+        new InterruptibleIterator(TaskContext.get(), shipped().iterator).map { row => rows += 1; row }
       }
-  }
+  } finally read = None
   override def executeCollect(): Array[InternalRow] = collected().getOrElse(distributed.executeCollect())
   override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(distributed.executeTake(limit))
   override def executeTail(limit: Int): Array[InternalRow] =
@@ -169,5 +189,6 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
 
 object LocalBatches {
   private val InClosure = 256 << 10
-  private val WorthCode = 64 << 10
+  /** Rows of fewer bytes are evaluated faster without generated code. */
+  val WorthCode: Int = 64 << 10
 }

@@ -22,9 +22,12 @@ import org.apache.spark.sql.internal.SQLConf
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
   * runs INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
+  private val OverSmallRead = new DriverTasks(session)
+
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case PhysicalOperation(project, filters, ScanOf(relation, scan)) if LocalRead.serves(scan, project, filters) =>
-      LocalRead.plan(scan, relation.output, project, filters) :: Nil
+    case OverSmallRead(task) => task :: Nil
+    case SmallRead(read) => read :: Nil
+    case PlannedRead(read) => read :: Nil
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val buckets = BucketReads.partitioning(relation, scan, project)
@@ -82,15 +85,16 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       case _ => None
     }
   }
+}
 
-  private object ScanOf {
-    def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {
-      case r: DataSourceV2ScanRelation => r.scan match {
-        case s: PaimonScan => Some((r, s))
-        case _ => None
-      }
+/** A Paimon scan in a logical plan. */
+private object ScanOf {
+  def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {
+    case r: DataSourceV2ScanRelation => r.scan match {
+      case s: PaimonScan => Some((r, s))
       case _ => None
     }
+    case _ => None
   }
 }
 

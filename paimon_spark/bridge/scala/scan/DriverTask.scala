@@ -1,0 +1,151 @@
+package org.apache.spark.sql.paimonbridge
+
+import java.util.Properties
+import java.util.concurrent.atomic.AtomicLong
+
+import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl, TaskKilledException}
+import org.apache.spark.executor.TaskMetrics
+import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, PlanExpression, PythonFuncExpression, SortOrder}
+import org.apache.spark.sql.catalyst.plans.QueryPlan
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
+import org.apache.spark.sql.internal.SQLConf
+
+/** Sorts, aggregates, limits and windows over one small read. The thread that collects the rows runs them: scheduling a
+  * job, and planning it adaptively, would take longer than its only task. A plan above, such as a write, runs them in
+  * one of its tasks. */
+case class PaimonDriverTaskExec(plan: SparkPlan) extends LeafExecNode {
+  private val read: PaimonLocalReadExec = plan.collectFirst {
+    case r: PaimonLocalReadExec => r
+    case t: PaimonDriverTaskExec => t.read
+  }.get
+
+  override def output: Seq[Attribute] = plan.output
+  override def producedAttributes: AttributeSet = outputSet
+  override def outputPartitioning: Partitioning = SinglePartition
+  override def outputOrdering: Seq[SortOrder] = plan.outputOrdering
+  override def nodeName: String = "PaimonDriverTask"
+  override def simpleString(maxFields: Int): String = nodeName
+  override def innerChildren: Seq[QueryPlan[_]] = Seq(plan)
+  override protected def doCanonicalize(): SparkPlan = PaimonDriverTaskExec(plan.canonicalized)
+  override def metrics: Map[String, SQLMetric] = read.metrics
+
+  override protected def doExecute(): RDD[InternalRow] = plan.execute()
+
+  /** The rows; None if those of the read turn out to be too many. */
+  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] =
+    if (!read.readsNow()) None
+    else {
+      val rows = DriverTask.run(plan.execute())(_.take(most).map(_.copy()).toArray)
+      SQLMetrics.postDriverMetricUpdates(sparkContext,
+        sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+      Some(rows)
+    }
+
+  override def executeCollect(): Array[InternalRow] = collected().getOrElse(plan.executeCollect())
+  override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(plan.executeTake(limit))
+  override def executeTail(limit: Int): Array[InternalRow] =
+    collected().fold(plan.executeTail(limit))(_.takeRight(limit))
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) =
+    collected().fold(plan.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
+}
+
+/** A task in the thread that asks for its rows. */
+private object DriverTask {
+  /** Ids that no task of Spark has, for the memory that a task holds. */
+  private val ids = new AtomicLong(-2)
+
+  def run[T](rdd: RDD[InternalRow])(use: Iterator[InternalRow] => T): T = {
+    val env = SparkEnv.get
+    val id = ids.getAndDecrement()
+    val memory = new TaskMemoryManager(env.memoryManager, id)
+    val context = new DriverTaskContext(id, memory, env)
+    TaskContext.setTaskContext(context)
+    try {
+      val result = use(rdd.iterator(rdd.partitions.head, context))
+      context.markTaskCompleted(None)
+      result
+    } catch {
+      case error: Throwable =>
+        context.markTaskFailed(error)
+        context.markTaskCompleted(Some(error))
+        throw error
+    } finally {
+      memory.cleanUpAllAllocatedMemory()
+      TaskContext.unset()
+    }
+  }
+}
+
+/** The context of such a task; it is cancelled by an interrupt of the thread. */
+private class DriverTaskContext(id: Long, memory: TaskMemoryManager, env: SparkEnv)
+    extends TaskContextImpl(0, 0, 0, id, 0, 1, memory, new Properties, env.metricsSystem, TaskMetrics.empty) {
+  override private[spark] def killTaskIfInterrupted(): Unit =
+    if (Thread.currentThread().isInterrupted || Cancel.isInterrupted) throw new TaskKilledException("cancelled")
+}
+
+/** A read that is already planned, in the plan of a `PaimonDriverTaskExec`. */
+private case class PlannedRead(plan: SparkPlan) extends LeafNode {
+  override def output: Seq[Attribute] = plan.output
+  override def maxRows: Option[Long] = None
+  override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
+}
+
+/** Operators over one small read, planned as one task. */
+class DriverTasks(session: SparkSession) {
+  def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
+    case ReturnAnswer(child) => unapply(child)
+    case _ => overRead(plan).flatMap {
+      case PlannedRead(task: PaimonDriverTaskExec) => Some(task)
+      case PlannedRead(_) => None
+      case query => task(query)
+    }
+  }
+
+  /** The plan, with its read planned. */
+  private def overRead(plan: LogicalPlan): Option[LogicalPlan] = plan match {
+    case SmallRead(read) => Some(PlannedRead(read))
+    case e: Expand => overChild(e).flatMap(task).map(PlannedRead(_)) // Spark does not know how its rows are partitioned
+    case _: Sort | _: Aggregate | _: Project | _: Filter | _: GlobalLimit | _: LocalLimit | _: Offset | _: Window |
+        _: WindowGroupLimit => overChild(plan)
+    case _ => None
+  }
+
+  private def overChild(plan: LogicalPlan): Option[LogicalPlan] =
+    if (plan.expressions.forall(isServed)) overRead(plan.children.head).map(read => plan.withNewChildren(Seq(read)))
+    else None
+
+  private def task(query: LogicalPlan): Option[PaimonDriverTaskExec] = {
+    val planned = session.sessionState.planner.plan(ReturnAnswer(query)).next()
+    val prepared = SQLConf.withExistingConf(settings(query)) { QueryExecution.prepareExecutedPlan(session, planned) }
+    if (prepared.exists(!isServed(_))) None else Some(PaimonDriverTaskExec(prepared))
+  }
+
+  /** Compiling code for a whole stage takes longer than it saves with few rows. */
+  private def settings(query: LogicalPlan): SQLConf = {
+    val bytes = query.collect { case PlannedRead(read) => read.collect { case r: PaimonLocalReadExec => r.bytes } }
+    val settings = session.sessionState.conf.clone()
+    if (bytes.flatten.sum < LocalBatches.WorthCode) settings.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)
+    settings
+  }
+
+  private def isServed(e: Expression): Boolean = LocalRead.serves(e) && !e.exists {
+    case _: PlanExpression[_] | _: PythonFuncExpression => true
+    case _ => false
+  }
+
+  private def isServed(plan: SparkPlan): Boolean = plan match {
+    case _: PaimonLocalReadExec | _: PaimonDriverTaskExec | _: WholeStageCodegenExec | _: InputAdapter => true
+    case _: SortExec | _: BaseAggregateExec | _: ProjectExec | _: FilterExec | _: LimitExec |
+        _: TakeOrderedAndProjectExec | _: WindowExecBase | _: WindowGroupLimitExec | _: ExpandExec => true
+    case _ => false
+  }
+}
