@@ -137,6 +137,19 @@ def test_operators_over_a_small_read_take_no_job(spark: SparkSession, local: Spa
         assert [tuple(r) for r in local.sql(query).toLocalIterator()] == rows
 
 
+def test_operators_over_a_larger_read_are_a_job(spark: SparkSession, local: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT, v STRING)")
+    spark.sql("INSERT INTO t SELECT int(id), sha2(string(id), 512) FROM range(100000)")
+    local.conf.set(LOCAL, "64 mb")
+    assert "PaimonDriverTask" in plan_of(local, "SELECT k % 2, count(*) FROM t GROUP BY 1")
+    query = "SELECT k % 2, count(DISTINCT v) FROM t GROUP BY 1"
+    assert "PaimonLocalRead" in plan_of(local, query)
+    assert "PaimonDriverTask" not in plan_of(local, query)
+    found, tasks = rows_and_tasks(local, query)
+    assert sorted(map(tuple, found)) == [(0, 50_000), (1, 50_000)]
+    assert tasks == 1
+
+
 def test_operators_over_a_small_read_within_other_plans(spark: SparkSession, local: SparkSession) -> None:
     filled(spark)
     query = "SELECT p, count(*) AS n FROM t WHERE k < 21 GROUP BY p"

@@ -99,7 +99,7 @@ private case class PlannedRead(plan: SparkPlan) extends LeafNode {
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
 }
 
-/** Operators over one small read, planned as one task. */
+/** Operators over one read of at most `DriverTasks.MostBytes`, planned as one task. */
 class DriverTasks(session: SparkSession) {
   def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
     case ReturnAnswer(child) => unapply(child)
@@ -112,7 +112,7 @@ class DriverTasks(session: SparkSession) {
 
   /** The plan, with its read planned. */
   private def overRead(plan: LogicalPlan): Option[LogicalPlan] = plan match {
-    case SmallRead(read) => Some(PlannedRead(read))
+    case SmallRead(read) if bytesOf(read) <= DriverTasks.MostBytes => Some(PlannedRead(read))
     case e: Expand => overChild(e).flatMap(task).map(PlannedRead(_)) // Spark does not know how its rows are partitioned
     case _: Sort | _: Aggregate | _: Project | _: Filter | _: GlobalLimit | _: LocalLimit | _: Offset | _: Window |
         _: WindowGroupLimit => overChild(plan)
@@ -131,11 +131,16 @@ class DriverTasks(session: SparkSession) {
 
   /** Compiling code for a whole stage takes longer than it saves with few rows. */
   private def settings(query: LogicalPlan): SQLConf = {
-    val bytes = query.collect { case PlannedRead(read) => read.collect { case r: PaimonLocalReadExec => r.bytes } }
     val settings = session.sessionState.conf.clone()
-    if (bytes.flatten.sum < LocalBatches.WorthCode) settings.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)
+    if (query.collect { case PlannedRead(read) => bytesOf(read) }.sum < LocalBatches.WorthCode)
+      settings.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)
     settings
   }
+
+  private def bytesOf(read: SparkPlan): Long = read.collectLeaves().collect {
+    case r: PaimonLocalReadExec => r.bytes
+    case t: PaimonDriverTaskExec => bytesOf(t.plan)
+  }.sum
 
   private def isServed(e: Expression): Boolean = LocalRead.serves(e) && !e.exists {
     case _: PlanExpression[_] | _: PythonFuncExpression => true
@@ -148,4 +153,9 @@ class DriverTasks(session: SparkSession) {
         _: TakeOrderedAndProjectExec | _: WindowExecBase | _: WindowGroupLimitExec | _: ExpandExec => true
     case _ => false
   }
+}
+
+object DriverTasks {
+  /** A job is cheap beside the operators over larger reads, and runs on an executor. */
+  private val MostBytes = 4L << 20
 }
