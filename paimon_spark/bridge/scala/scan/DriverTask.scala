@@ -40,15 +40,17 @@ case class PaimonDriverTaskExec(plan: SparkPlan) extends LeafExecNode {
 
   override protected def doExecute(): RDD[InternalRow] = plan.execute()
 
-  /** The rows; None if those of the read turn out to be too many. */
-  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] =
-    if (!read.readsNow()) None
-    else {
-      val rows = DriverTask.run(plan.execute())(_.take(most).map(_.copy()).toArray)
-      SQLMetrics.postDriverMetricUpdates(sparkContext,
-        sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
-      Some(rows)
-    }
+  /** The task; None if the rows of the read turn out to be too many. Spark keeps what a plan executes: if the rows are
+    * collected again, they are not read again. */
+  @transient private lazy val task: Option[RDD[InternalRow]] =
+    if (read.readsNow()) Some(plan.execute()) else None
+
+  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] = task.map { rdd =>
+    val rows = DriverTask.run(rdd)(_.take(most).map(_.copy()).toArray)
+    SQLMetrics.postDriverMetricUpdates(sparkContext,
+      sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+    rows
+  }
 
   override def executeCollect(): Array[InternalRow] = collected().getOrElse(plan.executeCollect())
   override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(plan.executeTake(limit))
