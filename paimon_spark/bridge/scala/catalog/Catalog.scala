@@ -1,6 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.util.{Map => JMap, Set => JSet}
+import java.util.concurrent.TimeUnit
 
 import scala.jdk.CollectionConverters._
 
@@ -69,10 +70,9 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
     space("alter_database", namespace, Map.empty)
 
-  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = {
-    lastDatabase.forget()
-    space("drop_database", namespace, Map("cascade" -> cascade), idempotent = false).get("dropped").asBoolean()
-  }
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean =
+    try space("drop_database", namespace, Map("cascade" -> cascade), idempotent = false).get("dropped").asBoolean()
+    finally lastDatabase.forget()
 
   /** Tables and views, as of Spark's session catalog. */
   override def listTables(namespace: Array[String]): Array[Identifier] =
@@ -156,21 +156,18 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
 /** The properties of the database that Spark asked for last, for 0.1 s: its analyzer asks up to seven times for that of
   * a new table, and each time is a request to the engine. */
 private class LastDatabase {
+  private val kept = TimeUnit.MILLISECONDS.toNanos(100)
   private case class Found(namespace: Seq[String], properties: JMap[String, String], nanos: Long)
   @volatile private var last: Option[Found] = None
 
   def of(namespace: Seq[String])(load: => JMap[String, String]): JMap[String, String] =
-    last.filter(f => f.namespace == namespace && System.nanoTime() - f.nanos < LastDatabase.Nanos).getOrElse {
+    last.filter(f => f.namespace == namespace && System.nanoTime() - f.nanos < kept).getOrElse {
       val found = Found(namespace, load, System.nanoTime())
       last = Some(found)
       found
     }.properties
 
   def forget(): Unit = last = None
-}
-
-private object LastDatabase {
-  private val Nanos = 100000000L
 }
 
 /** The partition columns and the properties of a new table. */

@@ -11,26 +11,21 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, PlanExpression, PythonFuncExpression, SortOrder}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
-import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
-import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
 import org.apache.spark.sql.internal.SQLConf
 
 /** Sorts, aggregates, limits and windows over one small read. The thread that collects the rows runs them: scheduling a
   * job, and planning it adaptively, would take longer than its only task. A plan above, such as a write, runs them in
   * one of its tasks. */
-case class PaimonDriverTaskExec(plan: SparkPlan) extends LeafExecNode {
-  private val read: PaimonLocalReadExec = plan.collectFirst {
-    case r: PaimonLocalReadExec => r
-    case t: PaimonDriverTaskExec => t.read
-  }.get
+case class PaimonDriverTaskExec(plan: SparkPlan) extends DriverRowsExec {
+  private val read: PaimonLocalReadExec = LocalRead.under(plan)
 
   override def output: Seq[Attribute] = plan.output
   override def producedAttributes: AttributeSet = outputSet
-  override def outputPartitioning: Partitioning = SinglePartition
   override def outputOrdering: Seq[SortOrder] = plan.outputOrdering
   override def nodeName: String = "PaimonDriverTask"
   override def simpleString(maxFields: Int): String = nodeName
@@ -40,24 +35,15 @@ case class PaimonDriverTaskExec(plan: SparkPlan) extends LeafExecNode {
 
   override protected def doExecute(): RDD[InternalRow] = plan.execute()
 
-  /** The task; None if the rows of the read turn out to be too many. Spark keeps what a plan executes: if the rows are
-    * collected again, they are not read again. */
-  @transient private lazy val task: Option[RDD[InternalRow]] =
-    if (read.readsNow()) Some(plan.execute()) else None
+  /** The task; None if the rows of the read have turned out to be too many, which its execution has found. */
+  @transient private lazy val task: Option[RDD[InternalRow]] = Some(plan.execute()).filterNot(_ => read.isTooLarge)
 
-  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] = task.map { rdd =>
+  override protected def collected(most: Int): Option[Array[InternalRow]] = task.map { rdd =>
     val rows = DriverTask.run(rdd)(_.take(most).map(_.copy()).toArray)
-    SQLMetrics.postDriverMetricUpdates(sparkContext,
-      sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+    report()
     rows
   }
-
-  override def executeCollect(): Array[InternalRow] = collected().getOrElse(plan.executeCollect())
-  override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(plan.executeTake(limit))
-  override def executeTail(limit: Int): Array[InternalRow] =
-    collected().fold(plan.executeTail(limit))(_.takeRight(limit))
-  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) =
-    collected().fold(plan.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
+  override protected def distributed: SparkPlan = plan
 }
 
 /** A task in the thread that asks for its rows. */
@@ -96,8 +82,8 @@ private class DriverTaskContext(id: Long, memory: TaskMemoryManager, env: SparkE
 
 /** A read that is already planned, in the plan of a `PaimonDriverTaskExec`. */
 private case class PlannedRead(plan: SparkPlan) extends LeafNode {
+  val bytes: Long = LocalRead.under(plan).bytes
   override def output: Seq[Attribute] = plan.output
-  override def maxRows: Option[Long] = None
   override def computeStats(): Statistics = Statistics(sizeInBytes = 1)
 }
 
@@ -114,7 +100,7 @@ class DriverTasks(session: SparkSession) {
 
   /** The plan, with its read planned. */
   private def overRead(plan: LogicalPlan): Option[LogicalPlan] = plan match {
-    case SmallRead(read) if bytesOf(read) <= DriverTasks.MostBytes => Some(PlannedRead(read))
+    case SmallRead(read) => Some(PlannedRead(read)).filter(_.bytes <= DriverTasks.MostBytes)
     case e: Expand => overChild(e).flatMap(task).map(PlannedRead(_)) // Spark does not know how its rows are partitioned
     case _: Sort | _: Aggregate | _: Project | _: Filter | _: GlobalLimit | _: LocalLimit | _: Offset | _: Window |
         _: WindowGroupLimit => overChild(plan)
@@ -134,15 +120,10 @@ class DriverTasks(session: SparkSession) {
   /** Compiling code for a whole stage takes longer than it saves with few rows. */
   private def settings(query: LogicalPlan): SQLConf = {
     val settings = session.sessionState.conf.clone()
-    if (query.collect { case PlannedRead(read) => bytesOf(read) }.sum < LocalBatches.WorthCode)
+    if (query.exists { case read: PlannedRead => read.bytes < LocalBatches.WorthCode; case _ => false })
       settings.setConf(SQLConf.WHOLESTAGE_CODEGEN_ENABLED, false)
     settings
   }
-
-  private def bytesOf(read: SparkPlan): Long = read.collectLeaves().collect {
-    case r: PaimonLocalReadExec => r.bytes
-    case t: PaimonDriverTaskExec => bytesOf(t.plan)
-  }.sum
 
   private def isServed(e: Expression): Boolean = LocalRead.serves(e) && !e.exists {
     case _: PlanExpression[_] | _: PythonFuncExpression => true

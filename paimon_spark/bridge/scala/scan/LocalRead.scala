@@ -42,6 +42,12 @@ object LocalRead {
       ProjectExec(project, filters.reduceOption(And).fold[SparkPlan](rows)(FilterExec(_, rows)))
     }
 
+  /** The read in a plan over one. */
+  def under(plan: SparkPlan): PaimonLocalReadExec = plan.collectLeaves().head match {
+    case read: PaimonLocalReadExec => read
+    case task: PaimonDriverTaskExec => under(task.plan)
+  }
+
   /** Whether an expression can be evaluated row by row on the driver; one that waits for another query cannot. */
   private def isPlain(e: Expression): Boolean = e.deterministic && !e.exists {
     case _: Attribute => false
@@ -59,17 +65,35 @@ private object SmallRead {
   }
 }
 
+/** Rows that the thread which collects them computes without a job, unless they turn out to be too many. */
+trait DriverRowsExec extends LeafExecNode {
+  /** The first rows; None if they are too many. */
+  protected def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]]
+  /** The plan of the same rows by Spark's tasks. */
+  protected def distributed: SparkPlan
+
+  protected def report(): Unit = SQLMetrics.postDriverMetricUpdates(sparkContext,
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+
+  override def outputPartitioning: Partitioning = SinglePartition
+  override def executeCollect(): Array[InternalRow] = collected().getOrElse(distributed.executeCollect())
+  override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(distributed.executeTake(limit))
+  override def executeTail(limit: Int): Array[InternalRow] =
+    collected().fold(distributed.executeTail(limit))(_.takeRight(limit))
+  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) =
+    collected().fold(distributed.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
+}
+
 /** The rows of a small read, with the filters and the projection of the query. They are read when the query runs, and
   * once for each run; a query that only collects them takes no job. Rows that turn out to be too many are read by the
   * plan that larger reads have. */
 case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribute], project: Seq[NamedExpression],
-    filters: Seq[Expression]) extends LeafExecNode {
+    filters: Seq[Expression]) extends DriverRowsExec {
   private val info: String = scan.info
   /** The size of the stored data. */
   private[paimonbridge] val bytes: Long = scan.plan.get("bytes").asLong()
   override def output: Seq[Attribute] = project.map(_.toAttribute)
   override def producedAttributes: AttributeSet = AttributeSet(columns ++ output)
-  override def outputPartitioning: Partitioning = SinglePartition
   override def nodeName: String = "PaimonLocalRead"
   private def details: String = s"$info, columns=${project.mkString("[", ", ", "]")}" +
     (if (filters.isEmpty) "" else filters.mkString(", filters=[", ", ", "]"))
@@ -90,7 +114,8 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     "readTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
 
   @transient @volatile private var tooLarge = false
-  @transient @volatile private var read: Option[LocalBatches] = None
+  /** Whether an execution has found that the rows are too many. */
+  private[paimonbridge] def isTooLarge: Boolean = tooLarge
 
   /** The engine's answer; None if the rows are too many. */
   private def answer(): Option[LocalBatches] = if (tooLarge) None else {
@@ -102,25 +127,18 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     bytes.map(LocalBatches(_, columns, filters, project))
   }
 
-  /** Reads the rows for the next execution; returns false if they are too many. */
-  def readsNow(): Boolean = { read = answer(); read.isDefined }
-
-  private def report(): Unit = SQLMetrics.postDriverMetricUpdates(sparkContext,
-    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
-
-  private def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]] = answer().map { batches =>
+  override protected def collected(most: Int): Option[Array[InternalRow]] = answer().map { batches =>
     val rows = batches.rows(most)
     longMetric("numOutputRows").add(rows.length)
     report()
     rows
   }
 
-  /** The plan of the same read by Spark's tasks. */
-  @transient private lazy val distributed: SparkPlan =
+  @transient override protected lazy val distributed: SparkPlan =
     Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
       .queryExecution.executedPlan
 
-  override protected def doExecute(): RDD[InternalRow] = try read.orElse(answer()) match {
+  override protected def doExecute(): RDD[InternalRow] = answer() match {
     case None => PushDown.withWholeCalendar(conf)(distributed.execute()).coalesce(1)
     case Some(batches) =>
       report()
@@ -129,13 +147,7 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
       sparkContext.parallelize(Seq(0), 1).mapPartitionsInternal { _ =>
         new InterruptibleIterator(TaskContext.get(), shipped().iterator).map { row => rows += 1; row }
       }
-  } finally read = None
-  override def executeCollect(): Array[InternalRow] = collected().getOrElse(distributed.executeCollect())
-  override def executeTake(limit: Int): Array[InternalRow] = collected(limit).getOrElse(distributed.executeTake(limit))
-  override def executeTail(limit: Int): Array[InternalRow] =
-    collected().fold(distributed.executeTail(limit))(_.takeRight(limit))
-  override private[spark] def executeCollectIterator(): (Long, Iterator[InternalRow]) =
-    collected().fold(distributed.executeCollectIterator())(rows => (rows.length.toLong, rows.iterator))
+  }
 }
 
 /** An Arrow stream, and which of its rows are wanted. */
