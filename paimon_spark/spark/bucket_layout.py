@@ -16,6 +16,7 @@ from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot, beyond_micros
 
 _MOST_SORTED_FILES = 10_000
+_MOST_RUNS = 64
 _SORTED_ALIKE = (
     TypeRoot.TINYINT,
     TypeRoot.SMALLINT,
@@ -37,13 +38,16 @@ class BucketLayout:
         buckets: the number of buckets of every partition.
         function: the bucket function.
         fields: the columns of the bucket key.
-        sorted: the columns by which the rows of each bucket are sorted, if Spark's own scan reads them.
+        sorted: the columns by which rows are sorted, if Spark's own scan reads them.
+        runs: the largest number of sorted runs of a bucket: its rows, in the order of its files, are as many
+            sequences of ascending keys. Keys are unique in one run, and in several only within each partition.
     """
 
     buckets: int
     function: str
     fields: tuple[HashedField, ...]
     sorted: tuple[str, ...]
+    runs: int
 
 
 def is_bucketed(table: Table) -> bool:
@@ -71,28 +75,37 @@ def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) 
         return None
     fields = hashed_fields(table.bucket_key_fields)
     function = table.options.bucket_function_type.value
-    return asdict(BucketLayout(buckets, function, fields, _sorted_by(readings[0])))
+    keys, runs = _sorted_by(readings[0])
+    return asdict(BucketLayout(buckets, function, fields, keys, runs))
 
 
-def _sorted_by(reading: ReadRequest) -> tuple[str, ...]:
-    """Return the key columns if the files of each bucket, one after the other, have their rows in key order."""
+def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int]:
+    """Return the key columns by which files are sorted, and the largest number of sorted runs of a bucket.
+
+    Returns: no columns if other readers than Spark's scan take part, if Spark sorts such keys differently, or if there
+        are more than `_MOST_RUNS` runs.
+    """
     table, modes = reading.table, reading.read_modes
     scans = (*modes.native_files, *modes.filtered_files)
-    if not table.is_primary_key_table or has_unsorted_keys(table) or modes.workers or modes.small or len(scans) != 1:
-        return ()
+    splits = [s for scan in scans for s in scan.splits]
+    if not table.is_primary_key_table or has_unsorted_keys(table) or modes.workers or modes.small or not splits:
+        return (), 0
     if not all(_sorts_alike(f.type) for f in table.key_fields):
-        return ()
-    if sum(s.file_count for s in scans[0].splits) > _MOST_SORTED_FILES:
-        return ()
+        return (), 0
+    if sum(s.file_count for s in splits) > _MOST_SORTED_FILES:
+        return (), 0
+    runs: dict[int, int] = {}
     last: dict[int, tuple[bytes, tuple[Any, ...]]] = {}
-    for split in scans[0].splits:
+    for split in splits:
         for file in split.files:
             low, high = key_range(file, table.key_types)
             before = last.get(split.bucket)
-            if before is not None and (before[0] != split.partition or before[1] >= low):
-                return ()
+            if before is None or before[0] != split.partition or before[1] >= low:
+                runs[split.bucket] = runs.get(split.bucket, 0) + 1
+                if runs[split.bucket] > _MOST_RUNS:
+                    return (), 0
             last[split.bucket] = (split.partition, high)
-    return tuple(f.name for f in table.key_fields)
+    return tuple(f.name for f in table.key_fields), max(len(scans), *runs.values())
 
 
 def _sorts_alike(t: DataType) -> bool:

@@ -1,7 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import org.apache.spark.sql.catalyst.expressions._
-import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys
+import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, PhysicalOperation}
 import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.plans.physical.{BroadcastDistribution, Distribution, UnspecifiedDistribution}
@@ -128,9 +128,22 @@ object BucketReads {
 
   /** The order of the rows in each bucket after a projection. */
   def ordering(relation: DataSourceV2ScanRelation, scan: PaimonScan, project: Seq[NamedExpression]): Seq[SortOrder] =
-    BucketLayout.of(scan.plan).fold(Seq.empty[String])(_.sorted)
-      .map(name => relation.output.find(_.name == name).flatMap(renamedBy(project, _)))
+    BucketLayout.of(scan.plan).filter(_.runs == 1).fold(Seq.empty[Option[Attribute]])(sorted(_, relation, project))
       .takeWhile(_.isDefined).flatten.map(SortOrder(_, Ascending))
+
+  /** The sorted runs of a marked read after a projection that keeps the columns of their order. */
+  def sortedRuns(plan: LogicalPlan): Option[SortedRuns] = plan match {
+    case PhysicalOperation(project, _, ScanOf(relation, scan)) if relation.getTagValue(Grouped).isDefined =>
+      BucketLayout.of(scan.plan).flatMap { layout =>
+        val keys = sorted(layout, relation, project)
+        if (keys.isEmpty || keys.exists(_.isEmpty)) None else Some(SortedRuns(keys.flatten, layout, scan))
+      }
+    case _ => None
+  }
+
+  private def sorted(layout: BucketLayout, relation: DataSourceV2ScanRelation,
+      project: Seq[NamedExpression]): Seq[Option[Attribute]] =
+    layout.sorted.map(name => relation.output.find(_.name == name).flatMap(renamedBy(project, _)))
 
   private def renamedBy(project: Seq[NamedExpression], key: Attribute): Option[Attribute] = project.collectFirst {
     case a: Attribute if a.exprId == key.exprId => a
@@ -152,10 +165,16 @@ case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
     case sort: SortExec if group && !sort.global =>
       val child = decide(sort.child, relied)
       if (SortOrder.orderingSatisfies(child.outputOrdering, sort.sortOrder)) child else sort.copy(child = child)
-    case other => other.withNewChildren(other.children.zip(other.requiredChildDistribution).map {
+    case join: PaimonMergeJoinExec if group && !join.isSettled => decideChildren(join, relied) match {
+      case decided: PaimonMergeJoinExec => decided.settled
+    }
+    case other => decideChildren(other, relied)
+  }
+
+  private def decideChildren(plan: SparkPlan, relied: Boolean): SparkPlan =
+    plan.withNewChildren(plan.children.zip(plan.requiredChildDistribution).map {
       case (child, required) => decide(child, relied || relies(required))
     })
-  }
 
   private def relies(required: Distribution): Boolean = required match {
     case UnspecifiedDistribution | _: BroadcastDistribution => false

@@ -23,11 +23,13 @@ import org.apache.spark.sql.internal.SQLConf
   * runs INSERTs through the engine. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   private val OverSmallRead = new DriverTasks(session)
+  private val MergeJoin = new MergeJoins(session)
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case OverSmallRead(task) => task :: Nil
     case SmallRead(read) => read :: Nil
     case PlannedRead(read) => read :: Nil
+    case MergeJoin(join) => join :: Nil
     case PhysicalOperation(project, filters, ScanOf(relation, scan)) =>
       val prunesLater = filters.exists(_.exists(_.isInstanceOf[DynamicPruning]))
       val buckets = BucketReads.partitioning(relation, scan, project)
