@@ -41,7 +41,7 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
   def isSettled: Boolean = found.isDefined
 
   def settled: SparkPlan = SortedBatchesExec.of(lookupPlan) match {
-    case Some(batches) if isStreamedAsPlanned =>
+    case Some(batches) if isStreamedAsPlanned && (order != StreamedOrder.Runs || !batches.readsPlaces) =>
       val rows = if (MergeJoinRows.haveOneInput(streamed)) streamed else MergeJoinRows(streamed)
       if (lookup == BuildLeft) copy(left = batches, right = rows) else copy(left = rows, right = batches)
     case _ =>
@@ -244,6 +244,9 @@ case class SortedBatchesExec(shown: String, partitioning: Partitioning, project:
   override def nodeName: String = "PaimonScan"
   override def simpleString(maxFields: Int): String = shown + filters.reduceOption(And).fold("")(f => s", filter=$f")
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: ${simpleString(0)}\n"
+
+  /** Whether the batches have the file and the position of each row: too much to keep them in memory. */
+  def readsPlaces: Boolean = filters.exists(_.exists(_.isInstanceOf[NotSupersededTest]))
 
   /** An expression over the columns of the scan. */
   def stored(e: Expression): Expression = replaceAlias(e, getAliasMap(project))
