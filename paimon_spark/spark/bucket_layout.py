@@ -41,6 +41,7 @@ class BucketLayout:
         sorted: the columns by which rows are sorted, if Spark's own scan reads them.
         runs: the largest number of sorted runs of a bucket: its rows, in the order of its files, are as many
             sequences of ascending keys. Keys are unique in one run, and in several only within each partition.
+        most_rows: the number of rows in the files of the largest bucket, if rows are sorted.
     """
 
     buckets: int
@@ -48,6 +49,7 @@ class BucketLayout:
     fields: tuple[HashedField, ...]
     sorted: tuple[str, ...]
     runs: int
+    most_rows: int
 
 
 def is_bucketed(table: Table) -> bool:
@@ -75,12 +77,11 @@ def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) 
         return None
     fields = hashed_fields(table.bucket_key_fields)
     function = table.options.bucket_function_type.value
-    keys, runs = _sorted_by(readings[0])
-    return asdict(BucketLayout(buckets, function, fields, keys, runs))
+    return asdict(BucketLayout(buckets, function, fields, *_sorted_by(readings[0])))
 
 
-def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int]:
-    """Return the key columns by which files are sorted, and the largest number of sorted runs of a bucket.
+def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int, int]:
+    """Return the `sorted`, `runs` and `most_rows` of a layout.
 
     Returns: no columns if other readers than Spark's scan take part, if Spark sorts such keys differently, or if there
         are more than `_MOST_RUNS` runs.
@@ -89,23 +90,26 @@ def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int]:
     scans = (*modes.native_files, *modes.filtered_files)
     splits = [s for scan in scans for s in scan.splits]
     if not table.is_primary_key_table or has_unsorted_keys(table) or modes.workers or modes.small or not splits:
-        return (), 0
+        return (), 0, 0
     if not all(_sorts_alike(f.type) for f in table.key_fields):
-        return (), 0
+        return (), 0, 0
     if sum(s.file_count for s in splits) > _MOST_SORTED_FILES:
-        return (), 0
+        return (), 0, 0
     runs: dict[int, int] = {}
+    rows: dict[int, int] = {}
     last: dict[int, tuple[bytes, tuple[Any, ...]]] = {}
     for split in splits:
+        bucket = split.bucket
         for file in split.files:
             low, high = key_range(file, table.key_types)
-            before = last.get(split.bucket)
+            before = last.get(bucket)
             if before is None or before[0] != split.partition or before[1] >= low:
-                runs[split.bucket] = runs.get(split.bucket, 0) + 1
-                if runs[split.bucket] > _MOST_RUNS:
-                    return (), 0
-            last[split.bucket] = (split.partition, high)
-    return tuple(f.name for f in table.key_fields), max(len(scans), *runs.values())
+                runs[bucket] = runs.get(bucket, 0) + 1
+                if runs[bucket] > _MOST_RUNS:
+                    return (), 0, 0
+            last[bucket] = (split.partition, high)
+            rows[bucket] = rows.get(bucket, 0) + file.row_count
+    return tuple(f.name for f in table.key_fields), max(len(scans), *runs.values()), max(rows.values())
 
 
 def _sorts_alike(t: DataType) -> bool:

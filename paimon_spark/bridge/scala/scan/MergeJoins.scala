@@ -10,14 +10,14 @@ import org.apache.spark.sql.execution.joins.SortMergeJoinExec
 import org.apache.spark.sql.internal.SQLConf
 
 /** A read in a task for each bucket, whose rows there are in at most `runs` sequences of ascending `keys`. The keys are
-  * unique if there is one run. */
-case class SortedRuns(keys: Seq[Attribute], runs: Int, rows: Long, bytesOfBucket: Long) {
+  * unique if there is one run. `mostBytes` is the size of the largest bucket in memory. */
+case class SortedRuns(keys: Seq[Attribute], runs: Int, rows: Long, mostBytes: Long) {
   def isUnique: Boolean = runs == 1
 
   /** Whether it is cheaper to begin again in the rows of `other` for each run than to sort these rows. The rows of
     * `other` are then kept in memory. */
   def areJoinedByRun(other: SortedRuns): Boolean =
-    other.bytesOfBucket <= SortedRuns.MostKept && other.rows * (runs - 1) <= rows * SortedRuns.SortCost
+    other.mostBytes <= SortedRuns.MostKept && other.rows * (runs - 1) <= rows * SortedRuns.SortCost
 }
 
 object SortedRuns {
@@ -27,7 +27,9 @@ object SortedRuns {
 
   def apply(keys: Seq[Attribute], layout: BucketLayout, scan: PaimonScan): SortedRuns = {
     val size = scan.estimateStatistics()
-    SortedRuns(keys, layout.runs, size.numRows().orElse(Long.MaxValue / 64), size.sizeInBytes().getAsLong / layout.buckets)
+    val rows = size.numRows().orElse(layout.mostRows * layout.buckets)
+    val ofRow = size.sizeInBytes().getAsLong / math.max(rows, 1) + 1
+    SortedRuns(keys, layout.runs, rows, layout.mostRows * ofRow)
   }
 }
 
