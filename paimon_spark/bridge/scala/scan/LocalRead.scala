@@ -48,8 +48,8 @@ object LocalRead {
     case task: PaimonDriverTaskExec => under(task.plan)
   }
 
-  /** Whether an expression can be evaluated row by row on the driver; one that waits for another query cannot. */
-  private def isPlain(e: Expression): Boolean = e.deterministic && !e.exists {
+  /** Whether an expression can be evaluated row by row, anywhere; one that waits for another query cannot. */
+  def isPlain(e: Expression): Boolean = e.deterministic && !e.exists {
     case _: Attribute => false
     case _: PlanExpression[_] | _: Unevaluable => true
     case _ => false

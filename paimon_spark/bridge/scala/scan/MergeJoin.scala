@@ -261,15 +261,12 @@ object SortedBatchesExec extends AliasHelper {
   /** The batches of a read; None if they do not have its rows. */
   def of(plan: SparkPlan): Option[SortedBatchesExec] = plan match {
     case read: PaimonScanExec if read.grouped && read.sorted.nonEmpty =>
-      collapsed(read.child).filter { case (project, filters, _) => (project ++ filters).forall(isEvaluated) }
+      collapsed(read.child).filter { case (project, filters, _) => (project ++ filters).forall(LocalRead.isPlain) }
         .map { case (project, filters, files) =>
           SortedBatchesExec(read.simpleString(0), read.outputPartitioning, project, filters, files)
         }
     case _ => None
   }
-
-  private def isEvaluated(e: Expression): Boolean =
-    e.deterministic && !e.exists { case _: PlanExpression[_] => true; case _ => false }
 
   private def collapsed(plan: SparkPlan): Option[(Seq[NamedExpression], Seq[Expression], SparkPlan)] = plan match {
     case files: BucketFilesExec if files.supportsColumnar => Some((files.output, Nil, files))
