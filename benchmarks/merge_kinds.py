@@ -34,4 +34,6 @@ MERGE_KINDS: Mapping[str, MergeKind] = {
     "aggregation, lookup changelog": MergeKind({**_AGGREGATION, **_LOOKUP}, lookup_rate=1e6),
     "partial-update, vectors": MergeKind({**_PARTIAL, "deletion-vectors.enabled": "true"}, lookup_rate=1e6),
     "full-compaction changelog": MergeKind({"changelog-producer": "full-compaction"}),
+    "ORC": MergeKind({"file.format": "orc"}),
+    "Avro": MergeKind({"file.format": "avro"}),
 }

@@ -23,7 +23,8 @@ from paimon_spark.spark.jvm_frames import install_jvm_frames
 from paimon_spark.spark.worker_python import worker_python
 
 HANDOVER = "PAIMON_SPARK_HANDOVER"
-MEMORY_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+_ALLOCATION = {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "2"}
+"""How workers allocate memory, unless it is set otherwise."""
 _FIRST_STATEMENTS_SECONDS = 3.0
 _COLLECT_AFTER = (10_000, 10, 10)
 """Thresholds of the garbage collector: new objects, then collections of each generation before one of the next.
@@ -101,6 +102,7 @@ def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict
 
     The package need not be installed: on this machine it is found by its path, and Spark ships an archive.
     Arrow allocates memory with malloc, which requests new pages from the system far less often than Arrow's default.
+    All threads share two arenas: glibc otherwise makes one for each thread, and keeps what that once needed.
 
     Args:
         given: the settings `spark.executorEnv.*`, which take precedence.
@@ -110,5 +112,5 @@ def worker_environment(given: Mapping[str, str], own: Mapping[str, str]) -> dict
     known = given.get("PYTHONPATH") or own.get("PYTHONPATH", "")
     if Path(root).is_dir() and root not in known.split(os.pathsep) and "site-packages" not in root:
         known = os.pathsep.join(p for p in (root, known) if p)
-    pool = given.get(MEMORY_POOL) or own.get(MEMORY_POOL) or "system"
-    return {MEMORY_POOL: pool} | ({"PYTHONPATH": known} if known else {})
+    allocation = {name: given.get(name) or own.get(name) or value for name, value in _ALLOCATION.items()}
+    return allocation | ({"PYTHONPATH": known} if known else {})

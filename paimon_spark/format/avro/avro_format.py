@@ -8,7 +8,7 @@ the logical types are removed from the schema before it is passed to the library
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import ArgumentError, ErrorKind, PaimonError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.avro.container import MALFORMED, AvroContainer
+from paimon_spark.format.avro.container import MALFORMED, AvroContainer, FileWindow
 from paimon_spark.format.avro.decoder import decode_blocks
 from paimon_spark.format.avro.encoder import encode_rows
 from paimon_spark.format.avro.output import ContainerOutput
@@ -43,6 +43,10 @@ _MAX_BLOCK = 512 << 20
 """A block has about 64 kB and one more row, which may be large."""
 _ENCODED_BYTES = 16 << 20
 _DECODED_BYTES = 8 << 20
+_STREAMED_BYTES = 3 << 20
+"""The same where many files are read at once."""
+_IN_MEMORY = 8 << 20
+"""Larger files are read piece by piece, twice: first to count their rows."""
 _FEWEST_BLOCKS = 12
 """Fewer blocks are decoded faster one record at a time."""
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
@@ -100,14 +104,23 @@ class AvroReader:
         self._fields = tuple(fields)
         self._file_size = file_size
         self._by_column = True
+        self._source: pa.NativeFile | None = None
         with data_file_errors(path):
-            data = file_io.read(path)
-        self._size = len(data)
+            content = self._content(file_io)
+        self._size = len(content)
         try:
-            self._file = AvroContainer(data, max_block=_MAX_BLOCK)
-            self._schema = _record_of(self._file.schema)
-        except MALFORMED as e:
-            raise damaged(path, e, file_size, self._size) from e
+            with self._errors():
+                self._file = AvroContainer(content, max_block=_MAX_BLOCK)
+                self._schema = _record_of(self._file.schema)
+        except BaseException:
+            self._close_source()
+            raise
+
+    def _content(self, file_io: FileIO) -> bytes | FileWindow:
+        if self._file_size is None or self._file_size <= _IN_MEMORY:
+            return file_io.read(self._path)
+        self._source = file_io.open_input(self._path)
+        return FileWindow(self._source)
 
     @property
     def row_count(self) -> int:
@@ -144,15 +157,21 @@ class AvroReader:
     def chunks(
         self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the file, decoded a few blocks at a time regardless of `streamed`."""
+        """Yield the rows of the file, decoded some blocks at a time, fewer with `streamed`."""
         if 0 not in row_groups:
             return
         packed = self._size * _UNPACKED / max(1, self.row_count)
-        yield from self._read(rows_within(chunk_bytes, packed), min(chunk_bytes, _DECODED_BYTES))
+        most = _STREAMED_BYTES if streamed else _DECODED_BYTES
+        yield from self._read(rows_within(chunk_bytes, packed), min(chunk_bytes, most))
 
     def close(self) -> None:
         """Close the file."""
         self._file.blocks = ()
+        self._close_source()
+
+    def _close_source(self) -> None:
+        if self._source is not None:
+            self._source.close()
 
     def __enter__(self) -> Self:
         return self
@@ -162,14 +181,23 @@ class AvroReader:
     ) -> None:
         self.close()
 
-    def _read(self, batch_rows: int, decoded_bytes: int) -> Iterator[pa.RecordBatch]:
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Translate errors of a malformed file; those of the store pass through."""
         try:
-            for blocks in _groups(self._file.unpacked(), decoded_bytes):
-                yield from self._rows(blocks, batch_rows)
+            yield
         except (pa.ArrowException, *MALFORMED) as e:
+            if isinstance(e, OSError) and e.errno is not None:
+                raise
             raise damaged(self._path, e, self._file_size, self._size) from e
 
-    def _rows(self, blocks: Sequence[tuple[int, bytes]], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, batch_rows: int, decoded_bytes: int) -> Iterator[pa.RecordBatch]:
+        with self._errors():
+            for blocks in _groups(self._file.unpacked(), decoded_bytes):
+                yield from self._rows(blocks, batch_rows)
+
+    def _rows(self, blocks: list[tuple[int, bytes]], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some blocks, which are removed from the list once they are decoded."""
         if not self._fields:
             yield empty_columns(sum(count for count, _ in blocks))
             return
@@ -180,6 +208,7 @@ class AvroReader:
         if rows is None:
             yield from self._records(blocks, batch_rows)
             return
+        blocks.clear()
         for start in range(0, rows.num_rows, batch_rows):
             yield rows.slice(start, batch_rows)
 

@@ -27,6 +27,7 @@ from paimon_spark.format.zstd import ZstdDecompressor, ZstdError
 _MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 SNAPPY = "snappy"
+WINDOW_BYTES = 1 << 20
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
@@ -56,17 +57,18 @@ MALFORMED = (
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of records as stored in the file."""
+    """A block of records: their number, and where its bytes are in the file."""
 
     count: int
-    data: memoryview
+    at: int
+    size: int
 
 
 class AvroContainer:
-    """A container file in memory with validated framing and schema; records are not validated.
+    """A container file with validated framing and schema; records are not validated.
 
     Args:
-        data: content of the file.
+        content: the bytes of the file, in memory or read as they are needed.
         max_block: maximum uncompressed size of a block.
         max_total: maximum uncompressed size of all blocks.
 
@@ -74,18 +76,19 @@ class AvroContainer:
         ValueError: the content is not an Avro container, or exceeds a limit.
     """
 
-    def __init__(self, data: bytes, *, max_block: int, max_total: int | None = None) -> None:
+    def __init__(self, content: bytes | FileWindow, *, max_block: int, max_total: int | None = None) -> None:
+        self._content = memoryview(content) if isinstance(content, bytes) else content
         self._max_block = max_block
         self._max_total = max_total
-        cursor = _Cursor(data)
+        cursor = _Cursor(self._content)
         if cursor.take(len(_MAGIC)) != _MAGIC:
             raise ValueError("it does not begin with the Avro magic")
         self._meta = _metadata(cursor)
         self._sync = bytes(cursor.take(SYNC_BYTES))
-        self.codec = bytes(self._meta.get("avro.codec", b"null")).decode()
+        self.codec = self._meta.get("avro.codec", b"null").decode()
         if self.codec not in _CODECS:
             raise ValueError(f"its compression codec {self.codec!r} is unknown")
-        self.schema = json.loads(bytes(self._meta.get("avro.schema", b"")))
+        self.schema = json.loads(self._meta.get("avro.schema", b""))
         self.named = check_schema(self.schema)
         self.blocks = tuple(self._frames(cursor))
 
@@ -135,7 +138,8 @@ class AvroContainer:
             yield self._sync
 
     def _unpacked(self, block: Block) -> bytes:
-        data = _CODECS[self.codec](block.data, self._max_block + 1)
+        stored = self._content[block.at : block.at + block.size]
+        data = _CODECS[self.codec](stored, self._max_block + 1)
         if len(data) > self._max_block:
             raise ValueError(f"a block decompresses to more than {self._max_block} bytes")
         return data
@@ -145,7 +149,7 @@ class AvroContainer:
             count, size = cursor.varint(), cursor.varint()
             if count < 0:
                 raise ValueError(f"a block claims to hold {count} records")
-            yield Block(count, cursor.take(size))
+            yield Block(count, cursor.skip(size), size)
             if cursor.take(SYNC_BYTES) != self._sync:
                 raise ValueError("the sync marker after a block is not that of the file")
 
@@ -162,22 +166,60 @@ def number(value: int) -> bytes:
     return varint(value << 1)
 
 
+class FileWindow:
+    """The bytes of an open file, of which one part is in memory at a time. It suits reads in ascending order.
+
+    Args:
+        source: the file.
+    """
+
+    def __init__(self, source: pa.NativeFile) -> None:
+        self._source = source
+        self._length = int(source.size())
+        self._at = 0
+        self._part = memoryview(b"")
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, part: slice) -> memoryview:
+        """Return the bytes from `part.start` to `part.stop`.
+
+        Raises:
+            OSError: the store fails.
+            EOFError: the file is shorter than it was.
+        """
+        start, stop, _ = part.indices(self._length)
+        if start < self._at or stop > self._at + len(self._part):
+            self._part = memoryview(self._source.read_at(max(stop - start, WINDOW_BYTES), start))
+            self._at = start
+            if len(self._part) < stop - start:
+                raise EOFError(f"the file ends before byte {stop}")
+        return self._part[start - self._at : stop - self._at]
+
+
 class _Cursor:
     """A bounds-checked cursor over bytes."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = memoryview(data)
+    def __init__(self, content: memoryview | FileWindow) -> None:
+        self._content = content
         self.at = 0
 
     @property
     def at_end(self) -> bool:
-        return self.at >= len(self._data)
+        return self.at >= len(self._content)
 
     def take(self, size: int) -> memoryview:
-        if not 0 <= size <= len(self._data) - self.at:
-            raise EOFError(f"{size} bytes were expected, {len(self._data) - self.at} are left")
+        """Return the next bytes."""
+        start = self.skip(size)
+        return self._content[start : self.at]
+
+    def skip(self, size: int) -> int:
+        """Leave the next bytes out, and return where they begin."""
+        if not 0 <= size <= len(self._content) - self.at:
+            raise EOFError(f"{size} bytes were expected, {len(self._content) - self.at} are left")
         self.at += size
-        return self._data[self.at - size : self.at]
+        return self.at - size
 
     def varint(self) -> int:
         value = 0
@@ -189,15 +231,15 @@ class _Cursor:
         raise ValueError("a number has too many bytes")
 
 
-def _metadata(cursor: _Cursor) -> Mapping[str, memoryview]:
-    found: dict[str, memoryview] = {}
+def _metadata(cursor: _Cursor) -> Mapping[str, bytes]:
+    found: dict[str, bytes] = {}
     start = cursor.at
     while count := cursor.varint():
         if count < 0:
             cursor.varint()
         for _ in range(abs(count)):
             key = bytes(cursor.take(cursor.varint())).decode()
-            found[key] = cursor.take(cursor.varint())
+            found[key] = bytes(cursor.take(cursor.varint()))
             if cursor.at - start > _MAX_HEADER:
                 raise ValueError(f"its header has more than {_MAX_HEADER} bytes")
     return found
@@ -261,7 +303,7 @@ def _snappy(data: memoryview, limit: int) -> bytes:
     body = data[:-4]
     size = 0
     for n in range(5):
-        byte = _Cursor(bytes(body[n : n + 1])).take(1)[0]
+        byte = _Cursor(body[n : n + 1]).take(1)[0]
         size |= (byte & 0x7F) << 7 * n
         if byte < 0x80:
             break

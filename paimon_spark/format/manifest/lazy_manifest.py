@@ -122,7 +122,7 @@ class LazyManifest(Manifest):
     @property
     def nbytes(self) -> int:
         """Return the estimated size in memory in bytes."""
-        blocks = sum(len(b.data) + _OBJECT_BYTES for b in self._file.blocks)
+        blocks = sum(b.size + _OBJECT_BYTES for b in self._file.blocks)
         return blocks + self._columns.nbytes + sum(map(len, self._partitions)) + self._firsts.nbytes
 
     @property

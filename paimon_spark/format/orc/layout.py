@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format import zstd
+from paimon_spark.format.orc.composed import Part, Range
 from paimon_spark.format.orc.messages import (
     Field,
     message,
@@ -27,8 +28,12 @@ DATA, SECONDARY = 1, 5
 DIRECT = 0
 LONG, TIMESTAMP, LIST, MAP, STRUCT, INSTANT = 4, 9, 10, 11, 12, 18
 TIMES = (TIMESTAMP, INSTANT)
-FOOTER_STRIPES, FOOTER_TYPES = 3, 4
+FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS, FOOTER_STATISTICS = 3, 4, 6, 7
 SCRIPT_FOOTER, SCRIPT_METADATA = 1, 5
+VALUES = 1
+"""The number of the field of column statistics with the number of values."""
+_TOTALS = ((4, 3), (8, 1))
+"""The statistics of texts and of binary values: their field among those of a column, and their field with the sum."""
 _SCRIPT_COMPRESSION, _SCRIPT_BLOCK = 2, 3
 _NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
 _NAMES = {_LZO: "lzo", _BROTLI: "brotli"}
@@ -186,6 +191,39 @@ class Tail:
         zone = next((v.decode() for v in parts_of(fields, 3)), "UTC")
         return StripeFooter(tuple(streams), encodings, zone, fields)
 
+    def value_counts(self, source: pa.NativeFile) -> Sequence[Sequence[int]]:
+        """Return the number of values of each column in each stripe, nulls not counted; empty if it is not recorded."""
+        data = self.framing.unpack(source.read_at(self.footer_at - self.metadata_at, self.metadata_at))
+        found = []
+        for stripe in parts_of(tuple(messages(data)), 1):
+            columns = [tuple(messages(c)) for c in parts_of(tuple(messages(stripe)), 1)]
+            if not all(any(n == VALUES for n, _ in c) for c in columns):
+                return ()
+            found.append([number_of(c, VALUES) for c in columns])
+        return found if len(found) == len(self.stripes) else ()
+
+    def bytes_of_values(self, name: str) -> int | None:
+        """Return the bytes of all values of a text or binary column at the top level; None if they are not recorded."""
+        root = self.columns[0]
+        statistics = parts_of(self.footer, FOOTER_STATISTICS)
+        column = dict(zip(root.names, root.children, strict=True))[name]
+        if column >= len(statistics):
+            return None
+        found = tuple(messages(statistics[column]))
+        for kind, total in _TOTALS:
+            for one in parts_of(found, kind):
+                value = number_of(messages(one), total, -1)
+                return (value >> 1) ^ -(value & 1) if value >= 0 else None
+        return None
+
+    def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[Field] = ()) -> Sequence[Part]:
+        """Return the parts of a file that has only some of the stripes, and other types if they are given."""
+        wanted = [(FOOTER_STRIPES, part) for part in parts_of(self.footer, FOOTER_STRIPES)]
+        own = (FOOTER_STRIPES, FOOTER_ROWS, *((FOOTER_TYPES,) if types else ()))
+        footer: list[Field] = [f for f in self.footer if f[0] not in own]
+        footer += [*types, *(wanted[i] for i in chosen), (FOOTER_ROWS, sum(self.stripes[i].rows for i in chosen))]
+        return [Range(source, 0, self.footer_at), self.with_footer(sorted(footer, key=lambda f: f[0]))]
+
     def with_footer(self, footer: Sequence[Field], metadata_length: int | None = None) -> bytes:
         """Return a copy of the tail, from the footer on, with another footer."""
         packed = self.framing.plain(message(footer))
@@ -196,8 +234,10 @@ class Tail:
         return packed + end + bytes([len(end)])
 
 
-def one_stripe(framing: Framing, column: int, encoding: int, streams: Sequence[tuple[int, bytes]], rows: int) -> bytes:
-    """Return a file of one stripe with a single primitive column named `x`.
+def one_stripe(
+    framing: Framing, column: int, encoding: int, streams: Sequence[tuple[int, Part]], rows: int
+) -> Sequence[Part]:
+    """Return the parts of a file of one stripe with a single primitive column named `x`.
 
     Args:
         framing: compression framing of the streams.
@@ -206,18 +246,18 @@ def one_stripe(framing: Framing, column: int, encoding: int, streams: Sequence[t
         streams: kind and content of each stream.
         rows: number of values.
     """
-    data = b"".join(s for _, s in streams)
+    length = sum(len(s) for _, s in streams)
     listed: list[Field] = [(1, message([(1, kind), (2, 1), (3, len(s))])) for kind, s in streams]
     encodings: list[Field] = [(2, message([(1, e)])) for e in (DIRECT, encoding)]
     foot = framing.plain(message([*listed, *encodings, (3, b"UTC")]))
-    place = message([(1, len(MAGIC)), (3, len(data)), (4, len(foot)), (5, rows)])
+    place = message([(1, len(MAGIC)), (3, length), (4, len(foot)), (5, rows)])
     types: list[Field] = [(4, message([(1, STRUCT), (2, b"\1"), (3, b"x")])), (4, message([(1, column)]))]
-    content = len(data) + len(foot)
+    content = length + len(foot)
     footer = framing.plain(message([(1, len(MAGIC)), (2, content), (3, place), *types, (6, rows), (8, 0)]))
     script = message(
         [(1, len(footer)), (2, framing.compression), (3, framing.block), (4, b"\0\x0c"), (5, 0), (6, 6), (8000, MAGIC)]
     )
-    return MAGIC + data + foot + footer + script + bytes([len(script)])
+    return [MAGIC, *(s for _, s in streams), foot + footer + script + bytes([len(script)])]
 
 
 def _stripe(data: bytes) -> Stripe:

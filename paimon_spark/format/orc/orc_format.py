@@ -20,6 +20,7 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.orc.composed import decoded
 from paimon_spark.format.orc.layout import Tail
 from paimon_spark.format.orc.output import check_last_second, open_output
 from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
@@ -30,8 +31,15 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.stats import StatsMode
 from paimon_spark.spec.types import DataField
 
-STRIPE_BYTES = 64 << 20
+STRIPE_BYTES = 8 << 20
+"""The library holds a stripe in memory until it is full, several times for a moment."""
 _RATIO = 0.35
+_UNPACKED = 1 / _RATIO
+_OFFSET_BYTES = 4
+_AHEAD = 2
+"""Batches are so many times smaller than chunks, because pyarrow decodes a few ahead."""
+_WHOLE_BYTES = 8 << 20
+"""Stripes whose rows take no more memory are decoded as a whole, which is faster."""
 _HEADER_BYTES = 3
 _CODECS = {"none": "UNCOMPRESSED", "gzip": "ZLIB"}
 
@@ -73,7 +81,10 @@ class OrcFormat:
 
 
 class OrcReader:
-    """A reader of one ORC file; its stripes are the row groups."""
+    """A reader of one ORC file; its stripes are the row groups.
+
+    Stripes are decoded batch by batch, unless the file has a compression that only pyarrow knows.
+    """
 
     def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
         self._path = path
@@ -86,12 +97,12 @@ class OrcReader:
             self._actual_size = self._source.size()
             with self._errors():
                 self._file = orc.ORCFile(self._source)
-                self._columns = tuple(self._file.schema.names)
+                self._columns = frozenset(self._file.schema.names)
+                self._tail = _tail(self._source)
         except BaseException:
             self._source.close()
             raise
         self._stripe_rows: tuple[int, ...] | None = None
-        self._times: TimestampFile | None = None
 
     @property
     def row_count(self) -> int:
@@ -112,14 +123,10 @@ class OrcReader:
         return self._stripe_rows
 
     def _count_rows(self) -> tuple[int, ...]:
-        if self.num_row_groups == 1:
-            return (self.row_count,)
-        try:
-            tail = self._times.tail if self._times else Tail.read(self._source)
-            return tuple(s.rows for s in tail.stripes)
-        except UnsupportedError:
-            first = [self._columns[0]]
-            return tuple(self._file.read_stripe(i, columns=first).num_rows for i in range(self.num_row_groups))
+        if self._tail is not None:
+            return tuple(s.rows for s in self._tail.stripes)
+        first = self._file.schema.names[:1]
+        return tuple(self._file.read_stripe(i, columns=first).num_rows for i in range(self.num_row_groups))
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
         """Return all stripes: stripe statistics are not used."""
@@ -135,20 +142,21 @@ class OrcReader:
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some or all stripes in file order."""
-        for index in range(self.num_row_groups) if row_groups is None else row_groups:
-            stripe = self._stripe(index, self._fields)
-            for start in range(0, stripe.num_rows, batch_rows):
-                yield stripe.slice(start, batch_rows)
+        stripes = range(self.num_row_groups) if row_groups is None else row_groups
+        with self._errors():
+            for part in self._decoded(stripes, batch_rows):
+                rows = conform_batch(part, self._fields, trim=True)
+                for start in range(0, rows.num_rows, batch_rows):
+                    yield rows.slice(start, batch_rows)
 
     def chunks(
         self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of some stripes, each decoded as a whole regardless of `streamed`."""
-        for index in row_groups:
-            stripe = self._stripe(index, self._fields)
-            rows = rows_within(chunk_bytes, stripe.nbytes / max(1, stripe.num_rows))
-            for start in range(0, stripe.num_rows, rows):
-                yield stripe.slice(start, rows)
+        """Yield the rows of some stripes, decoded batch by batch regardless of `streamed`."""
+        del streamed
+        with self._errors():
+            width = self._width()
+        yield from self.batches(rows_within(chunk_bytes // _AHEAD, width), row_groups)
 
     def close(self) -> None:
         """Close the file."""
@@ -162,20 +170,51 @@ class OrcReader:
     ) -> None:
         self.close()
 
-    def _stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
-        present = [f for f in fields if f.name in self._columns]
-        with self._errors():
-            if not present:
-                return conform_batch(empty_columns(self.row_group_rows[index]), fields)
-            if any(has_timestamps(f.type) for f in present):
-                self._times = self._times or TimestampFile(self._source)
-                batch = self._times.read_stripe(index, present)
-            else:
-                batch = self._file.read_stripe(index, columns=[f.name for f in present])
-            return conform_batch(batch, fields, trim=True)
+    def _decoded(self, stripes: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the columns that the file has, of small stripes as a whole."""
+        present = [f for f in self._fields if f.name in self._columns]
+        if not present:
+            return (empty_columns(self.row_group_rows[i]) for i in stripes)
+        rows = max((self.row_group_rows[i] for i in stripes), default=0)
+        most = None if self._tail is None or rows * self._width() <= _WHOLE_BYTES else batch_rows
+        if any(has_timestamps(f.type) for f in present):
+            return TimestampFile(self._source, self._tail).batches(stripes, present, most)
+        names = [f.name for f in present]
+        if self._tail is None:
+            return (self._file.read_stripe(i, columns=names) for i in stripes)
+        return decoded(self._tail.of_stripes(self._source, stripes), names, most)
+
+    def _width(self) -> float:
+        """Return the estimated size of a row in memory: for texts by their statistics, else by the size of the file."""
+        width = 0.0
+        for field, f in zip(self._fields, to_arrow_schema(self._fields), strict=True):
+            size = _fixed_bytes(f.type)
+            if size is None and field.name in self._columns and self._tail is not None:
+                total = self._tail.bytes_of_values(field.name)
+                size = None if total is None else total / max(1, self.row_count) + _OFFSET_BYTES
+            if size is None:
+                return (self._actual_size or 0) * _UNPACKED / max(1, self.row_count)
+            width += size
+        return width
 
     def _errors(self) -> Any:
         return data_file_errors(self._path, self._file_size, self._actual_size)
+
+
+def _tail(source: pa.NativeFile) -> Tail | None:
+    """Return the tail of a file, or None if its compression is not supported here."""
+    try:
+        return Tail.read(source)
+    except UnsupportedError:
+        return None
+
+
+def _fixed_bytes(t: pa.DataType) -> float | None:
+    """Return the size of values of a fixed width in memory."""
+    try:
+        return float(t.bit_width / 8)
+    except ValueError:
+        return None
 
 
 class OrcWriter:

@@ -19,11 +19,15 @@ from pyarrow import orc
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.nested_nulls import pack, packed
+from paimon_spark.format.orc.composed import Composed
 from paimon_spark.format.orc.layout import (
     DATA,
+    FOOTER_ROWS,
+    FOOTER_STATISTICS,
     FOOTER_STRIPES,
     MAGIC,
     SECONDARY,
+    VALUES,
     Stripe,
     Tail,
 )
@@ -32,11 +36,12 @@ from paimon_spark.format.orc.timestamps import EPOCH_2015, TimestampFile, wall_c
 from paimon_spark.format.timestamp_ranges import BILLION, PER_SECOND
 
 _BATCH_ROWS = 8192
+_COPIED_BYTES = 1 << 20
 _WHOLE = 1 << 40
 _EXACT = 1 << 53
 """Integers up to this are exact as floating point numbers, which pyarrow converts seconds to internally."""
-_CONTENT, _ROWS, _STATISTICS, _STRIDE = 2, 6, 7, 8
-_VALUES, _TIMES, _HAS_NULL, _BYTES = 1, 9, 10, 11
+_CONTENT, _STRIDE = 2, 8
+_TIMES, _HAS_NULL, _BYTES = 9, 10, 11
 """Field numbers of column statistics."""
 
 
@@ -113,9 +118,12 @@ class _Corrected:
     def _start(self) -> None:
         self._rows = 0
         self._needs_correction = False
-        self._buffer = pa.BufferOutputStream()
+        self._buffer = _Pieces()
         self._writer = orc.ORCWriter(
-            self._buffer, compression=self._codec, stripe_size=self._stripe_bytes, batch_size=_BATCH_ROWS
+            pa.PythonFile(self._buffer, mode="w"),
+            compression=self._codec,
+            stripe_size=self._stripe_bytes,
+            batch_size=_BATCH_ROWS,
         )
 
     def write(self, table: pa.Table) -> None:
@@ -136,7 +144,8 @@ class _Corrected:
             if not self._rows:
                 self._writer.write(empty)
             self._writer.close()
-            self._put(self._buffer.getvalue())
+            for piece in self._buffer.pieces:
+                self._put(piece)
         else:
             if self._rows:
                 self._add()
@@ -150,46 +159,76 @@ class _Corrected:
         with suppress(pa.ArrowException, OSError):
             self._out.close()
 
-    def _put(self, data: bytes | pa.Buffer) -> None:
+    def _put(self, data: bytes) -> None:
         self._out.write(data)
         self._size += len(data)
+
+    def _copy(self, source: pa.NativeFile, stripe: Stripe) -> None:
+        for start in range(0, stripe.length, _COPIED_BYTES):
+            self._put(source.read_at(min(_COPIED_BYTES, stripe.length - start), stripe.offset + start))
 
     def _add(self) -> None:
         """Append the stripe in memory to the file, without statistics of corrected columns."""
         self._writer.close()
-        source = pa.BufferReader(self._buffer.getvalue())
+        source = pa.PythonFile(Composed(self._buffer.pieces), mode="r")
         tail = Tail.read(source)
         if self._first is None:
             self._first = tail
             self._put(MAGIC)
         changed: set[int] = set()
         for index, stripe in enumerate(tail.stripes):
-            corrected, stripe = (
+            corrected, moved = (
                 _correct(source, index, stripe, self._codec, changed) if self._needs_correction else (b"", stripe)
             )
-            data = corrected or source.read_at(stripe.length, stripe.offset)
-            self._stripes.append(_moved(stripe, self._size))
-            self._put(data)
+            self._stripes.append(_moved(moved, self._size))
+            if corrected:
+                self._put(corrected)
+            else:
+                self._copy(source, stripe)
         self._changed |= bool(changed)
         metadata = tail.framing.unpack(source.read_at(tail.footer_at - tail.metadata_at, tail.metadata_at))
         for one in parts_of(tuple(messages(metadata)), 1):
             columns = parts_of(tuple(messages(one)), 1)
             self._stripe_statistics.append(message([(1, c) for c in _timeless(columns, changed)]))
-        self._statistics.append(_timeless(parts_of(tail.footer, _STATISTICS), changed))
+        self._statistics.append(_timeless(parts_of(tail.footer, FOOTER_STATISTICS), changed))
 
     def _tail(self) -> bytes:
         if self._first is None:
             raise ValueError("a file without stripes has no tail to rewrite")
         metadata = self._first.framing.plain(message([(1, s) for s in self._stripe_statistics]))
-        own = (_CONTENT, FOOTER_STRIPES, _ROWS, _STATISTICS)
+        own = (_CONTENT, FOOTER_STRIPES, FOOTER_ROWS, FOOTER_STATISTICS)
         footer: list[Field] = [f for f in self._first.footer if f[0] not in own]
         footer.append((_CONTENT, self._size - len(MAGIC)))
         footer += [(FOOTER_STRIPES, _stripe_message(s)) for s in self._stripes]
-        footer.append((_ROWS, sum(s.rows for s in self._stripes)))
-        footer += [(_STATISTICS, s) for s in _merged(self._statistics)]
+        footer.append((FOOTER_ROWS, sum(s.rows for s in self._stripes)))
+        footer += [(FOOTER_STATISTICS, s) for s in _merged(self._statistics)]
         if self._changed:
             footer = with_field(footer, _STRIDE, 0)
         return metadata + self._first.with_footer(sorted(footer, key=lambda f: f[0]), len(metadata))
+
+
+class _Pieces:
+    """A sink that keeps what is written as it comes: a buffer that grows would hold it twice each time."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> int:
+        self.pieces.append(data)
+        self._size += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: nothing is buffered."""
+
+    def close(self) -> None:
+        """Do nothing: the pieces are read afterwards."""
 
 
 class _Sink:
@@ -304,9 +343,9 @@ def _merged(statistics: Sequence[Sequence[bytes]]) -> list[bytes]:
     out: list[bytes] = []
     for column in zip(*statistics, strict=True):
         parts = [tuple(messages(s)) for s in column]
-        values, size = (sum(number_of(p, n) for p in parts) for n in (_VALUES, _BYTES))
+        values, size = (sum(number_of(p, n) for p in parts) for n in (VALUES, _BYTES))
         out.append(
-            message([(_VALUES, values), (_HAS_NULL, max(number_of(p, _HAS_NULL) for p in parts)), (_BYTES, size)])
+            message([(VALUES, values), (_HAS_NULL, max(number_of(p, _HAS_NULL) for p in parts)), (_BYTES, size)])
         )
     return out
 

@@ -3,21 +3,22 @@
 pyarrow reads ORC timestamps as nanoseconds, limited to 1677 to 2262, and misreads some that were written in another
 time zone. ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
 a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
-nanoseconds of each column are read through a generated single-column file with constant seconds. All encodings and
-compressions of the library are supported.
+nanoseconds of each column are read through a generated single-column file with constant seconds, batch by batch beside
+the seconds. All encodings and compressions of the library are supported.
 """
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.orc.composed import Composed, Part, Range, decoded
 from paimon_spark.format.orc.layout import (
     DATA,
     DIRECT,
@@ -34,7 +35,7 @@ from paimon_spark.format.orc.layout import (
     Tail,
     one_stripe,
 )
-from paimon_spark.format.orc.messages import Field, message, messages, with_field
+from paimon_spark.format.orc.messages import Field, message, messages, parts_of, with_field
 from paimon_spark.format.timestamp_ranges import BILLION, check_range, in_column, timestamps
 from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
@@ -43,6 +44,7 @@ Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
 
 EPOCH_2015 = 1420070400
 """Stored seconds count from 2015 in the time zone of the writer."""
+_NANO_ROWS = 1 << 15
 _UNIVERSAL = ("UTC", "GMT", "", "Etc/UTC", "Z")
 _ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
 """For both versions of the integer encoding: the longest run of zeros, and its number of values."""
@@ -62,40 +64,45 @@ def has_timestamps(t: DataType) -> bool:
 class TimestampFile:
     """An ORC file from which columns with timestamps are read.
 
+    Args:
+        source: the file.
+        tail: its tail; it is read if it is not given.
+
     Raises:
         UnsupportedError: the compression is not supported.
     """
 
-    def __init__(self, source: pa.NativeFile) -> None:
+    def __init__(self, source: pa.NativeFile, tail: Tail | None = None) -> None:
         self._source = source
-        self.tail = Tail.read(source)
+        self.tail = tail or Tail.read(source)
         self._holding = _holding(self.tail)
-        footer = [(n, _timeless(v) if n == FOOTER_TYPES and isinstance(v, bytes) else v) for n, v in self.tail.footer]
-        shown = _Shown(source, self.tail.footer_at, self.tail.with_footer(footer))
-        self._file = orc.ORCFile(pa.PythonFile(shown, mode="r"))
 
-    def read_stripe(self, index: int, fields: Sequence[DataField]) -> pa.RecordBatch:
-        """Return existing columns of one stripe, with timestamps in the unit of their type.
+    def batches(
+        self, stripes: Sequence[int], fields: Sequence[DataField], batch_rows: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield existing columns of some stripes, with timestamps in the unit of their type.
+
+        Args:
+            stripes: the stripes.
+            fields: the columns.
+            batch_rows: see `decoded`. Files whose statistics do not count values are read by whole stripes.
 
         Raises:
-            OutOfRangeError: a timestamp is out of range of that unit.
+            OutOfRangeError: a timestamp is out of range of its unit.
         """
-        footer = self.tail.stripe_footer(self._source, self.tail.stripes[index])
-
-        def decoded(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
-            zone = "UTC" if self.tail.columns[column].kind == INSTANT else footer.zone
-            parts = wall_clock(*self._parts(seconds, column, footer), zone)
-            target = _target(t)
-            check_range(*parts, target)
-            return timestamps(seconds, *parts, target)
-
-        batch = self._file.read_stripe(index, columns=[f.name for f in fields])
-        by_name = {f.name: f.type for f in fields}
-        arrays = []
-        for name, array, column in zip(batch.schema.names, batch.columns, self._top(batch), strict=True):
-            with in_column(name):
-                arrays.append(self._walk(array, column, by_name[name], decoded))
-        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+        counts = () if batch_rows is None else self.tail.value_counts(self._source)
+        batch_rows = batch_rows if counts else None
+        types = {f.name: f.type for f in fields}
+        chosen = ((i, self.tail.stripes[i].rows) for i in stripes)
+        left, decode = 0, None
+        for batch in decoded(self._timeless(stripes), list(types), batch_rows):
+            while not left:
+                index, left = next(chosen)
+                decode = self._decoder(index, counts[index] if counts else None)
+            if batch.num_rows > left or decode is None:
+                raise ValueError("a stripe has more rows than the tail of the file records")
+            left -= batch.num_rows
+            yield self._converted(batch, types, decode)
 
     def stored(self, index: int, footer: StripeFooter) -> dict[int, tuple[I64, I64]]:
         """Return the stored seconds and nanoseconds of each timestamp column of a stripe, without nulls."""
@@ -103,13 +110,49 @@ class TimestampFile:
 
         def keep(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
             del t
-            found[column] = self._parts(seconds, column, footer)
+            whole = seconds.drop_null().to_numpy()
+            found[column] = whole, self._nanoseconds(column, footer, len(whole), None).take(len(whole))
             return seconds
 
-        batch = self._file.read_stripe(index)
-        for column, array in zip(self._top(batch), batch.columns, strict=True):
-            self._walk(array, column, None, keep)
+        file = orc.ORCFile(pa.PythonFile(Composed(self._timeless([index])), mode="r"))
+        self._converted(file.read_stripe(0), {}, keep)
         return found
+
+    def _timeless(self, stripes: Sequence[int]) -> Sequence[Part]:
+        """Return the parts of a file of some stripes whose timestamps are declared as integers."""
+        types: list[Field] = [(FOOTER_TYPES, _timeless(v)) for v in parts_of(self.tail.footer, FOOTER_TYPES)]
+        return self.tail.of_stripes(self._source, stripes, types)
+
+    def _decoder(self, index: int, counts: Sequence[int] | None) -> Leaf:
+        """Return the conversion of the seconds of a stripe, which takes them batch by batch.
+
+        Args:
+            index: the stripe.
+            counts: the number of values of each of its columns; None if all are converted at once.
+        """
+        footer = self.tail.stripe_footer(self._source, self.tail.stripes[index])
+        streams: dict[int, _Nanoseconds] = {}
+
+        def decode(seconds: pa.Array, column: int, t: DataType | None) -> pa.Array:
+            whole = seconds.drop_null().to_numpy()
+            if column not in streams:
+                count, rows = (len(whole), None) if counts is None else (counts[column], _NANO_ROWS)
+                streams[column] = self._nanoseconds(column, footer, count, rows)
+            zone = "UTC" if self.tail.columns[column].kind == INSTANT else footer.zone
+            parts = wall_clock(whole, streams[column].take(len(whole)), zone)
+            target = _target(t)
+            check_range(*parts, target)
+            return timestamps(seconds, *parts, target)
+
+        return decode
+
+    def _converted(self, batch: pa.RecordBatch, types: Mapping[str, DataType], leaf: Leaf) -> pa.RecordBatch:
+        """Return a batch with `leaf` applied to its timestamps."""
+        arrays = []
+        for name, array, column in zip(batch.schema.names, batch.columns, self._top(batch), strict=True):
+            with in_column(name):
+                arrays.append(self._walk(array, column, types.get(name), leaf))
+        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
 
     def _top(self, batch: pa.RecordBatch) -> list[int]:
         """Return the column numbers of a batch."""
@@ -143,57 +186,52 @@ class TimestampFile:
         ]
         return pa.StructArray.from_arrays(parts, names=list(node.names), mask=mask)
 
-    def _parts(self, seconds: pa.Array, column: int, footer: StripeFooter) -> tuple[I64, I64]:
-        """Return the non-null seconds and their nanoseconds."""
-        whole = seconds.drop_null().to_numpy()
-        if not len(whole):
-            return whole, whole
+    def _nanoseconds(self, column: int, footer: StripeFooter, count: int, batch_rows: int | None) -> _Nanoseconds:
+        """Return the nanoseconds of a column of a stripe that has `count` values, which are decoded as by `decoded`."""
+        if not count:
+            return _Nanoseconds(iter(()))
         stream = next((s for s in footer.streams if s.column == column and s.kind == SECONDARY), None)
         if stream is None:
             raise ValueError("a column of timestamps has no nanoseconds")
-        nanos = self._source.read_at(stream.length, stream.offset)
         encoding = footer.encodings[column]
         run, most = _ZEROS[encoding == DIRECT]
-        zeros = self.tail.framing.plain(run * -(-len(whole) // most))
-        streams = [(DATA, zeros), (SECONDARY, nanos)]
-        file = one_stripe(self.tail.framing, TIMESTAMP, encoding, streams, len(whole))
-        moments = orc.ORCFile(pa.BufferReader(file)).read().column(0).combine_chunks()
-        return whole, moments.cast(pa.int64()).to_numpy() - EPOCH_2015 * BILLION
+        zeros = self.tail.framing.plain(run * -(-count // most))
+        streams: list[tuple[int, Part]] = [
+            (DATA, zeros),
+            (SECONDARY, Range(self._source, stream.offset, stream.length)),
+        ]
+        return _Nanoseconds(
+            decoded(one_stripe(self.tail.framing, TIMESTAMP, encoding, streams, count), ["x"], batch_rows)
+        )
 
 
-class _Shown(io.RawIOBase):
-    """A file with its tail replaced."""
+class _Nanoseconds:
+    """The nanoseconds of the values of a column, in order.
 
-    def __init__(self, source: pa.NativeFile, until: int, end: bytes) -> None:
-        self._source = source
-        self._until = until
-        self._end = end
-        self._at = 0
+    Args:
+        batches: the values as timestamps after the start of 2015.
+    """
 
-    def readable(self) -> bool:
-        return True
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest: I64 = np.empty(0, np.int64)
 
-    def seekable(self) -> bool:
-        return True
+    def take(self, count: int) -> I64:
+        """Return those of the next `count` values.
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._until + len(self._end)}[whence]
-        self._at = base + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        stop = self._until + len(self._end)
-        stop = stop if size < 0 else min(stop, self._at + size)
-        out = b""
-        if self._at < min(stop, self._until):
-            out = self._source.read_at(min(stop, self._until) - self._at, self._at)
-        if stop > self._until:
-            out += self._end[max(0, self._at - self._until) : stop - self._until]
-        self._at = stop
-        return out
+        Raises:
+            ValueError: there are fewer.
+        """
+        parts, held = [self._rest], len(self._rest)
+        while held < count:
+            batch = next(self._batches, None)
+            if batch is None:
+                raise ValueError("a column of timestamps has fewer nanoseconds than seconds")
+            parts.append(batch.column(0).cast(pa.int64()).to_numpy() - EPOCH_2015 * BILLION)
+            held += len(parts[-1])
+        whole = np.concatenate(parts)
+        self._rest = whole[count:]
+        return whole[:count]
 
 
 def _timeless(data: bytes) -> bytes:

@@ -17,6 +17,7 @@ from pyarrow import orc
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
+from paimon_spark.format.orc import orc_format
 from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
@@ -28,6 +29,12 @@ from tests.data_files import read_batches
 PATH = "/t/data-1.orc"
 CODECS = ("zstd", "zlib", "snappy", "lz4", "uncompressed")
 FAR = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
+
+
+@pytest.fixture(params=["whole stripes", "batches"], autouse=True)
+def decoding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "batches":
+        monkeypatch.setattr(orc_format, "_WHOLE_BYTES", 0)
 
 
 def store_with(table: pa.Table, **options: object) -> InMemoryFileIO:
@@ -122,7 +129,45 @@ def test_nested_timestamps_of_several_stripes(compression: str, version: str) ->
     with open_reader(store, PATH, fields) as reader:
         assert reader.num_row_groups > 1
         assert sum(reader.row_group_rows) == table.num_rows
-    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table)
+    for batch_rows in (97, 1 << 20):
+        assert pa.Table.from_batches(read_batches(store, PATH, fields, batch_rows=batch_rows)).equals(table)
+    with open_reader(store, PATH, fields) as reader:
+        stripes = range(1, reader.num_row_groups, 2)
+        starts = np.cumsum([0, *reader.row_group_rows])
+        found = pa.Table.from_batches(reader.batches(97, stripes))
+    assert found.equals(pa.concat_tables(table.slice(starts[i], starts[i + 1] - starts[i]) for i in stripes))
+
+
+def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
+    numbers = np.random.default_rng(0).integers(0, 2**50, 800_000)
+    rows = pa.table(
+        {"a": numbers, "t": pa.array(numbers).cast(pa.timestamp("us")), "s": pa.array(numbers).cast("string")}
+    )
+    fields = fields_of(a="BIGINT", t="TIMESTAMP(6)", s="STRING")
+    store = store_with(rows, compression="zstd")
+    with open_reader(store, PATH, fields) as reader:
+        assert reader.num_row_groups == 1
+        before, most, count = pa.total_allocated_bytes(), 0, 0
+        for batch in reader.chunks([0], 1 << 18):
+            most = max(most, pa.total_allocated_bytes() - before)
+            count += batch.num_rows
+    assert count == rows.num_rows
+    assert most < rows.nbytes / 4
+
+
+def test_a_stripe_with_too_few_nanoseconds_is_damaged() -> None:
+    table = pa.table({"t": pa.array(range(5000), pa.timestamp("us"))})
+    whole = store_with(table, compression="uncompressed")
+    source = whole.open_input(PATH)
+    tail = Tail.read(source)
+    (stripe,) = tail.stripes
+    nanos = next(s for s in tail.stripe_footer(source, stripe).streams if s.kind == 5)
+    data = bytearray(whole.read(PATH))
+    data[nanos.offset : nanos.offset + nanos.length] = bytes([0xFF]) * nanos.length
+    store = InMemoryFileIO()
+    store.write(PATH, bytes(data))
+    with pytest.raises(CorruptTableError, match=r"data-1\.orc"):
+        list(read_batches(store, PATH, fields_of(t="TIMESTAMP(6)"), batch_rows=97))
 
 
 def test_a_timestamp_that_the_unit_does_not_hold_is_no_damage() -> None:
@@ -150,7 +195,7 @@ def test_timestamps_with_lzo_are_read_unless_footers_are_packed() -> None:
     for footers, fails in ((lzo, False), (_Packed(3, 1 << 16), True)):
         file = one_stripe(footers, 9, 2, [(1, values), (5, lzo.plain(bytes.fromhex("0a0050")))], 5)
         store = InMemoryFileIO()
-        store.write(PATH, file)
+        store.write(PATH, b"".join(part[:] for part in file))
         if fails:
             with pytest.raises(UnsupportedError, match=r"lzo.*intact"):
                 Tail.read(store.open_input(PATH))
