@@ -48,15 +48,16 @@ case class PaimonDriverTaskExec(plan: SparkPlan) extends DriverRowsExec {
 
 /** A task in the thread that asks for its rows. */
 private object DriverTask {
-  /** Ids that no task of Spark has, for the memory that a task holds. */
-  private val ids = new AtomicLong(-2)
+  /** Ids that no task of Spark has, and none of those below zero that its block manager knows. */
+  private val ids = new AtomicLong(Long.MinValue)
 
   def run[T](rdd: RDD[InternalRow])(use: Iterator[InternalRow] => T): T = {
     val env = SparkEnv.get
-    val id = ids.getAndDecrement()
+    val id = ids.getAndIncrement()
     val memory = new TaskMemoryManager(env.memoryManager, id)
     val context = new DriverTaskContext(id, memory, env)
     TaskContext.setTaskContext(context)
+    env.blockManager.registerTask(id) // reads of broadcast values lock their blocks
     try {
       val result = use(rdd.iterator(rdd.partitions.head, context))
       context.markTaskCompleted(None)
@@ -67,6 +68,7 @@ private object DriverTask {
         context.markTaskCompleted(Some(error))
         throw error
     } finally {
+      env.blockManager.releaseAllLocksForTask(id)
       memory.cleanUpAllAllocatedMemory()
       TaskContext.unset()
     }
