@@ -45,8 +45,7 @@ _ENCODED_BYTES = 16 << 20
 _DECODED_BYTES = 8 << 20
 _STREAMED_BYTES = 3 << 20
 """The same where many files are read at once."""
-_IN_MEMORY = 8 << 20
-"""Larger files are read piece by piece, twice: first to count their rows."""
+IN_MEMORY = 8 << 20
 _FEWEST_BLOCKS = 12
 """Fewer blocks are decoded faster one record at a time."""
 _HIDDEN = ("date", "time-", "timestamp-", "local-timestamp-")
@@ -97,16 +96,27 @@ class AvroFormat:
 
 
 class AvroReader:
-    """A reader of one Avro file. The container does not record row counts and offsets, so the file is one row group."""
+    """A reader of one Avro file. The container does not record row counts and offsets, so the file is one row group.
 
-    def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
+    A file larger than `in_memory` is read piece by piece, twice: first to count its rows.
+    """
+
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        file_size: int | None,
+        *,
+        in_memory: int = IN_MEMORY,
+    ) -> None:
         self._path = path
         self._fields = tuple(fields)
         self._file_size = file_size
         self._by_column = True
         self._source: pa.NativeFile | None = None
         with data_file_errors(path):
-            content = self._content(file_io)
+            content = self._content(file_io, in_memory)
         self._size = len(content)
         try:
             with self._errors():
@@ -116,8 +126,8 @@ class AvroReader:
             self._close_source()
             raise
 
-    def _content(self, file_io: FileIO) -> bytes | FileWindow:
-        if self._file_size is None or self._file_size <= _IN_MEMORY:
+    def _content(self, file_io: FileIO, in_memory: int) -> bytes | FileWindow:
+        if self._file_size is None or self._file_size <= in_memory:
             return file_io.read(self._path)
         self._source = file_io.open_input(self._path)
         return FileWindow(self._source)

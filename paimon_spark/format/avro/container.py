@@ -27,7 +27,7 @@ from paimon_spark.format.zstd import ZstdDecompressor, ZstdError
 _MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 SNAPPY = "snappy"
-WINDOW_BYTES = 1 << 20
+_WINDOW_BYTES = 1 << 20
 _MAX_HEADER = 16 << 20
 _MAX_DEPTH = 32
 _MAX_LEAVES = 100_000
@@ -191,7 +191,7 @@ class FileWindow:
         """
         start, stop, _ = part.indices(self._length)
         if start < self._at or stop > self._at + len(self._part):
-            self._part = memoryview(self._source.read_at(max(stop - start, WINDOW_BYTES), start))
+            self._part = memoryview(self._source.read_at(max(stop - start, _WINDOW_BYTES), start))
             self._at = start
             if len(self._part) < stop - start:
                 raise EOFError(f"the file ends before byte {stop}")

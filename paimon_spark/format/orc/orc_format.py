@@ -38,8 +38,7 @@ _UNPACKED = 1 / _RATIO
 _OFFSET_BYTES = 4
 _AHEAD = 2
 """Batches are so many times smaller than chunks, because pyarrow decodes a few ahead."""
-_WHOLE_BYTES = 8 << 20
-"""Stripes whose rows take no more memory are decoded as a whole, which is faster."""
+WHOLE_BYTES = 8 << 20
 _HEADER_BYTES = 3
 _CODECS = {"none": "UNCOMPRESSED", "gzip": "ZLIB"}
 
@@ -83,13 +82,23 @@ class OrcFormat:
 class OrcReader:
     """A reader of one ORC file; its stripes are the row groups.
 
-    Stripes are decoded batch by batch, unless the file has a compression that only pyarrow knows.
+    Stripes are decoded batch by batch, unless the file has a compression that only pyarrow knows. Stripes whose rows
+    take at most `whole_bytes` of memory are decoded as a whole, which is faster.
     """
 
-    def __init__(self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None) -> None:
+    def __init__(
+        self,
+        file_io: FileIO,
+        path: str,
+        fields: Sequence[DataField],
+        file_size: int | None,
+        *,
+        whole_bytes: int = WHOLE_BYTES,
+    ) -> None:
         self._path = path
         self._fields = tuple(fields)
         self._file_size = file_size
+        self._whole_bytes = whole_bytes
         self._actual_size: int | None = None
         with data_file_errors(path):
             self._source = file_io.open_input(path)
@@ -176,7 +185,7 @@ class OrcReader:
         if not present:
             return (empty_columns(self.row_group_rows[i]) for i in stripes)
         rows = max((self.row_group_rows[i] for i in stripes), default=0)
-        most = None if self._tail is None or rows * self._width() <= _WHOLE_BYTES else batch_rows
+        most = None if self._tail is None or rows * self._width() <= self._whole_bytes else batch_rows
         if any(has_timestamps(f.type) for f in present):
             return TimestampFile(self._source, self._tail).batches(stripes, present, most)
         names = [f.name for f in present]

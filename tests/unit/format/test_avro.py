@@ -13,9 +13,9 @@ import pytest
 
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
-from paimon_spark.format.avro import avro_format, container
+from paimon_spark.format.avro.avro_format import AvroReader
 from paimon_spark.format.avro.schema import avro_schema
-from paimon_spark.format.registry import for_name, open_reader
+from paimon_spark.format.registry import for_name
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import DataField, MapType, parse_atomic
 from tests.data_files import read_batches
@@ -24,24 +24,23 @@ PATH = "/t/data-1.avro"
 
 
 @pytest.mark.parametrize("codec", ["zstd", "none"])
-def test_a_large_file_is_read_piece_by_piece(codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(avro_format, "_IN_MEMORY", 100_000)
-    monkeypatch.setattr(container, "WINDOW_BYTES", 1 << 16)
+def test_a_large_file_is_read_piece_by_piece(codec: str) -> None:
     fields = [DataField(0, "a", parse_atomic("BIGINT")), DataField(1, "s", parse_atomic("STRING"))]
-    numbers = np.random.default_rng(0).integers(0, 2**50, 100_000)
+    numbers = np.random.default_rng(0).integers(0, 2**50, 300_000)
     rows = pa.table({"a": numbers, "s": pa.array(numbers).cast("string")}).cast(to_arrow_schema(fields))
     store = InMemoryFileIO()
     writer = for_name("avro").open_writer(store, PATH, fields, compression=codec)
     writer.write(rows)
     size = writer.close().size
-    with open_reader(store, PATH, fields, size) as reader:
+    assert size > 1 << 20, "several pieces"
+    with AvroReader(store, PATH, fields, size, in_memory=0) as reader:
         assert reader.row_count == rows.num_rows
         for found in (reader.batches(), reader.chunks([0], 1 << 16, streamed=True)):
             assert pa.Table.from_batches(found).equals(rows)
     data = store.read(PATH)
     store.write(PATH, data[: len(data) // 2])
     with pytest.raises(CorruptTableError, match=rf"It has {len(data) // 2} bytes, its manifest records {size}"):
-        open_reader(store, PATH, fields, size)
+        AvroReader(store, PATH, fields, size, in_memory=0)
 
 
 def test_records_inside_a_union_with_null() -> None:

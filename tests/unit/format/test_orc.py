@@ -17,8 +17,8 @@ from pyarrow import orc
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
-from paimon_spark.format.orc import orc_format
 from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
+from paimon_spark.format.orc.orc_format import WHOLE_BYTES, OrcReader
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -29,12 +29,6 @@ from tests.data_files import read_batches
 PATH = "/t/data-1.orc"
 CODECS = ("zstd", "zlib", "snappy", "lz4", "uncompressed")
 FAR = dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
-
-
-@pytest.fixture(params=["whole stripes", "batches"], autouse=True)
-def decoding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == "batches":
-        monkeypatch.setattr(orc_format, "_WHOLE_BYTES", 0)
 
 
 def store_with(table: pa.Table, **options: object) -> InMemoryFileIO:
@@ -113,9 +107,10 @@ def test_timestamps_beyond_nanoseconds() -> None:
         assert pa.Table.from_batches([batch]).equals(table.cast(to_arrow_schema(fields)))
 
 
+@pytest.mark.parametrize("whole", [WHOLE_BYTES, 0])
 @pytest.mark.parametrize("version", ["0.11", "0.12"])
 @pytest.mark.parametrize("compression", CODECS)
-def test_nested_timestamps_of_several_stripes(compression: str, version: str) -> None:
+def test_nested_timestamps_of_several_stripes(compression: str, version: str, whole: int) -> None:
     stamp = parse_atomic("TIMESTAMP(6)")
     row = RowType((DataField(7, "x", stamp), DataField(8, "y", parse_atomic("STRING"))))
     types = (stamp, ArrayType(stamp), row, MapType(stamp, ArrayType(row)), MultisetType(stamp))
@@ -129,9 +124,9 @@ def test_nested_timestamps_of_several_stripes(compression: str, version: str) ->
     with open_reader(store, PATH, fields) as reader:
         assert reader.num_row_groups > 1
         assert sum(reader.row_group_rows) == table.num_rows
-    for batch_rows in (97, 1 << 20):
-        assert pa.Table.from_batches(read_batches(store, PATH, fields, batch_rows=batch_rows)).equals(table)
-    with open_reader(store, PATH, fields) as reader:
+    with OrcReader(store, PATH, fields, None, whole_bytes=whole) as reader:
+        for batch_rows in (97, 1 << 20):
+            assert pa.Table.from_batches(reader.batches(batch_rows)).equals(table)
         stripes = range(1, reader.num_row_groups, 2)
         starts = np.cumsum([0, *reader.row_group_rows])
         found = pa.Table.from_batches(reader.batches(97, stripes))
@@ -155,7 +150,8 @@ def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
     assert most < rows.nbytes / 4
 
 
-def test_a_stripe_with_too_few_nanoseconds_is_damaged() -> None:
+@pytest.mark.parametrize("limit", [WHOLE_BYTES, 0])
+def test_a_stripe_with_too_few_nanoseconds_is_damaged(limit: int) -> None:
     table = pa.table({"t": pa.array(range(5000), pa.timestamp("us"))})
     whole = store_with(table, compression="uncompressed")
     source = whole.open_input(PATH)
@@ -166,8 +162,11 @@ def test_a_stripe_with_too_few_nanoseconds_is_damaged() -> None:
     data[nanos.offset : nanos.offset + nanos.length] = bytes([0xFF]) * nanos.length
     store = InMemoryFileIO()
     store.write(PATH, bytes(data))
-    with pytest.raises(CorruptTableError, match=r"data-1\.orc"):
-        list(read_batches(store, PATH, fields_of(t="TIMESTAMP(6)"), batch_rows=97))
+    with (
+        OrcReader(store, PATH, fields_of(t="TIMESTAMP(6)"), None, whole_bytes=limit) as reader,
+        pytest.raises(CorruptTableError, match=r"data-1\.orc"),
+    ):
+        list(reader.batches(97))
 
 
 def test_a_timestamp_that_the_unit_does_not_hold_is_no_damage() -> None:
