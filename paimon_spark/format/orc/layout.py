@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -202,19 +202,14 @@ class Tail:
             found.append([number_of(c, VALUES) for c in columns])
         return found if len(found) == len(self.stripes) else ()
 
-    def bytes_of_values(self, name: str) -> int | None:
-        """Return the bytes of all values of a text or binary column at the top level; None if they are not recorded."""
+    def bytes_of_values(self) -> Mapping[str, int]:
+        """Return the bytes of all values of each text and binary column at the top level that has them recorded."""
         root = self.columns[0]
         statistics = parts_of(self.footer, FOOTER_STATISTICS)
-        column = dict(zip(root.names, root.children, strict=True))[name]
-        if column >= len(statistics):
-            return None
-        found = tuple(messages(statistics[column]))
-        for kind, total in _TOTALS:
-            for one in parts_of(found, kind):
-                value = number_of(messages(one), total, -1)
-                return (value >> 1) ^ -(value & 1) if value >= 0 else None
-        return None
+        totals = {
+            n: _total(statistics[c]) for n, c in zip(root.names, root.children, strict=True) if c < len(statistics)
+        }
+        return {name: total for name, total in totals.items() if total is not None}
 
     def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[Field] = ()) -> Sequence[Part]:
         """Return the parts of a file that has only some of the stripes, and other types if they are given."""
@@ -258,6 +253,16 @@ def one_stripe(
         [(1, len(footer)), (2, framing.compression), (3, framing.block), (4, b"\0\x0c"), (5, 0), (6, 6), (8000, MAGIC)]
     )
     return [MAGIC, *(s for _, s in streams), foot + footer + script + bytes([len(script)])]
+
+
+def _total(statistics: bytes) -> int | None:
+    """Return the bytes of all values of a column, if its statistics have them."""
+    found = tuple(messages(statistics))
+    for kind, total in _TOTALS:
+        for one in parts_of(found, kind):
+            value = number_of(messages(one), total, -1)
+            return (value >> 1) ^ -(value & 1) if value >= 0 else None
+    return None
 
 
 def _stripe(data: bytes) -> Stripe:

@@ -112,6 +112,7 @@ class OrcReader:
             self._source.close()
             raise
         self._stripe_rows: tuple[int, ...] | None = None
+        self._row_bytes: float | None = None
 
     @property
     def row_count(self) -> int:
@@ -164,7 +165,7 @@ class OrcReader:
         """Yield the rows of some stripes, decoded batch by batch regardless of `streamed`."""
         del streamed
         with self._errors():
-            width = self._width()
+            width = self._width
         yield from self.batches(rows_within(chunk_bytes // _AHEAD, width), row_groups)
 
     def close(self) -> None:
@@ -185,7 +186,7 @@ class OrcReader:
         if not present:
             return (empty_columns(self.row_group_rows[i]) for i in stripes)
         rows = max((self.row_group_rows[i] for i in stripes), default=0)
-        most = None if self._tail is None or rows * self._width() <= self._whole_bytes else batch_rows
+        most = None if self._tail is None or rows * self._width <= self._whole_bytes else batch_rows
         if any(has_timestamps(f.type) for f in present):
             return TimestampFile(self._source, self._tail).batches(stripes, present, most)
         names = [f.name for f in present]
@@ -193,16 +194,23 @@ class OrcReader:
             return (self._file.read_stripe(i, columns=names) for i in stripes)
         return decoded(self._tail.of_stripes(self._source, stripes), names, most)
 
+    @property
     def _width(self) -> float:
-        """Return the estimated size of a row in memory: for texts by their statistics, else by the size of the file."""
+        """The estimated size of a row in memory: for texts by their statistics, else by the size of the file."""
+        if self._row_bytes is None:
+            self._row_bytes = self._estimated_width()
+        return self._row_bytes
+
+    def _estimated_width(self) -> float:
+        totals = {} if self._tail is None else self._tail.bytes_of_values()
+        rows = max(1, self.row_count)
         width = 0.0
         for field, f in zip(self._fields, to_arrow_schema(self._fields), strict=True):
             size = _fixed_bytes(f.type)
-            if size is None and field.name in self._columns and self._tail is not None:
-                total = self._tail.bytes_of_values(field.name)
-                size = None if total is None else total / max(1, self.row_count) + _OFFSET_BYTES
+            if size is None and field.name in totals:
+                size = totals[field.name] / rows + _OFFSET_BYTES
             if size is None:
-                return (self._actual_size or 0) * _UNPACKED / max(1, self.row_count)
+                return (self._actual_size or 0) * _UNPACKED / rows
             width += size
         return width
 
