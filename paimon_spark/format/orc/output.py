@@ -7,6 +7,7 @@ fractions, its streams of seconds and nanoseconds are encoded again as the forma
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -207,59 +208,59 @@ class _Corrected:
         return metadata + self._first.with_footer(sorted(footer, key=lambda f: f[0]), len(metadata))
 
 
-class _Pieces:
-    """A sink that keeps what is written as it comes: a buffer that grows would hold it twice each time."""
-
-    closed = False
+class _Target(ABC):
+    """What the ORC library writes to, without a buffer."""
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []
         self._size = 0
+        self.closed = False
 
     def write(self, data: bytes) -> int:
-        self.pieces.append(data)
+        self._take(data)
         self._size += len(data)
         return len(data)
+
+    @abstractmethod
+    def _take(self, data: bytes) -> None: ...
 
     def tell(self) -> int:
         return self._size
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027 - all targets are without a buffer
         """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
-        """Do nothing: the pieces are read afterwards."""
+        self.closed = True
 
 
-class _Sink:
-    """A sink for the ORC library that never raises, because the library aborts the process if a stream fails.
+class _Pieces(_Target):
+    """Keeps what is written as it comes: a buffer that grows would hold it twice each time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+
+    def _take(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+
+class _Sink(_Target):
+    """A sink that never raises, because the library aborts the process if a stream fails.
 
     The first error is kept and raised by `check` and `finish`.
     """
 
     def __init__(self, out: pa.NativeFile) -> None:
+        super().__init__()
         self._out = out
-        self._size = 0
         self._error: Exception | None = None
-        self.closed = False
 
-    def write(self, data: bytes) -> int:
+    def _take(self, data: bytes) -> None:
         if self._error is None:
             try:
                 self._out.write(data)
             except (pa.ArrowException, OSError, ValueError) as e:
                 self._error = e
-        self._size += len(data)
-        return len(data)
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        """Do nothing: the file is flushed when it is finished."""
-
-    def close(self) -> None:
-        self.closed = True
 
     def check(self) -> None:
         if self._error is not None:
