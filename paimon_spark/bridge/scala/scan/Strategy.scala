@@ -3,6 +3,7 @@ package org.apache.spark.sql.paimonbridge
 import org.apache.spark.SparkException
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.optimizer._
@@ -20,7 +21,7 @@ import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite
 import org.apache.spark.sql.internal.SQLConf
 
 /** Replaces Paimon scans by the engine's plan, schedules the search for superseded rows, packs rows for writers, and
-  * runs INSERTs through the engine. */
+  * runs SHOW TABLES and INSERTs. */
 case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   private val OverSmallRead = new DriverTasks(session)
   private val MergeJoin = new MergeJoins(session)
@@ -50,6 +51,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
     case WorkerBatches(function, output, child) => WorkerBatchesExec(function, output, planLater(child)) :: Nil
     case SingleRowBatches(child) => SingleRowBatchesExec(planLater(child)) :: Nil
+    case ShowTables(ResolvedNamespace(ours: PaimonCatalog, namespace, _), pattern, output) =>
+      new PaimonShowTablesExec(output, ours, namespace, pattern) :: Nil
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)

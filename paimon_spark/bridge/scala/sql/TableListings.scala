@@ -5,6 +5,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalyst.{CatalystTypeConverters, InternalRow}
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowTablesExtended}
@@ -12,7 +13,17 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.{quoteIfNeeded, StringUtils}
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.v2.ShowTablesExec
 import org.apache.spark.sql.types.StructType
+
+/** SHOW TABLES of a Paimon catalog. Spark's command would build a serializer for its rows, which takes longer than the
+  * listing of a thousand tables. */
+class PaimonShowTablesExec(output: Seq[Attribute], catalog: PaimonCatalog, namespace: Seq[String], pattern: Option[String])
+    extends ShowTablesExec(output, catalog, namespace, pattern) {
+  override def nodeName: String = "ShowTables"
+  override protected def toCatalystRow(values: Any*): InternalRow =
+    InternalRow.fromSeq(values.map(CatalystTypeConverters.convertToCatalyst))
+}
 
 /** SHOW TABLE EXTENDED of Paimon catalogs: Spark's own command loads the tables one by one and calls views tables. */
 object TableListings extends Rule[LogicalPlan] {
