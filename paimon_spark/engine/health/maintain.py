@@ -269,7 +269,12 @@ def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -
         arguments={"table": table.identifier.full_name},
     )
     run = open_run(table, request)
-    done = execute_orphans(plan, lambda _: run)
+    try:
+        done = execute_orphans(plan, lambda _: run)
+    except BaseException:
+        if run is not None:
+            run.settle()
+        raise
     if run is not None:
         run.finish(clock())
     return done
