@@ -30,7 +30,7 @@ from paimon_spark.engine.health.maintain import (
     run_job,
 )
 from paimon_spark.engine.health.verify import Depth, VerifiedDefect, failed_verification, verify
-from paimon_spark.errors import ArgumentError, PaimonError, did_you_mean
+from paimon_spark.errors import ArgumentError, PaimonError, StatementCancelledError, did_you_mean
 from paimon_spark.spec.units import UNIT_OF_DURATIONS
 
 _MOST_DEFECTS = 10_000
@@ -107,6 +107,8 @@ def examined(ctx: CallContext, name: str, table: Table | PaimonError, *, list_fi
         return failed_diagnosis(name, table)
     try:
         return diagnose(table, ctx.runner, ctx.clock_millis(), list_directories=list_files)
+    except StatementCancelledError:
+        raise
     except PaimonError as e:
         return failed_diagnosis(name, e)
 
@@ -181,6 +183,8 @@ def _defects(ctx: CallContext, table: Table | PaimonError, depth: Depth, limit: 
         return [failed_verification(table)]
     try:
         found = list(islice(verify(table, ctx.runner, depth), limit + 1))
+    except StatementCancelledError:
+        raise
     except PaimonError as e:
         return [failed_verification(e)]
     if len(found) > limit:

@@ -21,7 +21,7 @@ from paimon_spark.engine.migrate import (
     migrated_schema,
     plan_migrate,
 )
-from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError
+from paimon_spark.errors import ArgumentError, NotFoundError, OutcomeUnknownError, PaimonError, StatementCancelledError
 from paimon_spark.fs.resolve import file_io_for
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.quoted_text import quoted_name
@@ -274,6 +274,8 @@ class MigrateDatabase:
             try:
                 identifier = Identifier.of((database, table))
                 found.append(_planned(ctx, name, identifier, options, drops=True, parallelism=parallelism))
+            except StatementCancelledError:
+                raise
             except PaimonError as e:
                 failures.append((f"{database}.{table}", str(e)))
         warnings = (Action(WARN, name, 0, error) for name, error in failures)
@@ -288,6 +290,8 @@ class MigrateDatabase:
             name = table.identifier.full_name
             try:
                 done[name] = _executed(ctx, table)
+            except StatementCancelledError:
+                raise
             except PaimonError as e:
                 failures[name] = str(e)
         sentence = f"migrated {len(done)} tables; {len(failures)} failed"

@@ -19,7 +19,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.stats import ColumnStats
-from paimon_spark.spec.types import AtomicType, DataType, TypeRoot
+from paimon_spark.spec.types import AtomicType, DataType, TypeRoot, has_root
 
 _BOUNDED = frozenset(
     {
@@ -107,16 +107,16 @@ def _answerable(plan: SelectPlan, wanted: Aggregation) -> bool:
     counted = all(a.function is Function.COUNT_ROWS for a in wanted.aggregates) and not wanted.group_by
     return (
         {*wanted.group_by, *distinct} <= keys
-        and all(_has_root(schema.field(c).type, _GROUPED) for c in grouped)
-        and all(_has_root(schema.field(c).type, _BOUNDED | _STAMPS) for c in bounded)
+        and all(_is_exact(schema.field(c).type, _GROUPED) for c in grouped)
+        and all(_is_exact(schema.field(c).type, _BOUNDED | _STAMPS) for c in bounded)
         and (counted or not plan.changes)
     )
 
 
-def _has_root(t: DataType, roots: frozenset[TypeRoot]) -> bool:
+def _is_exact(t: DataType, roots: frozenset[TypeRoot]) -> bool:
     """Return whether a type is among some, and Spark has all its digits."""
     cut = isinstance(t, AtomicType) and t.root in _STAMPS and (t.precision or 0) > _MICROS
-    return isinstance(t, AtomicType) and t.root in roots and not cut
+    return has_root(t, roots) and not cut
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,13 @@ def put_varints(out: Bytes, places: Ints, values: Ints, lengths: Ints) -> None:
         out[places[has] + i] = np.where(lengths[has] > i + 1, byte | _MORE, byte).astype(np.uint8)
 
 
+def put_varints_after(out: Bytes, places: Ints, values: Ints) -> Ints:
+    """Write each number at its place; return the places after them."""
+    lengths = lengths_of(values)
+    put_varints(out, places, values, lengths)
+    return places + lengths
+
+
 def varints(values: Ints) -> tuple[Bytes, Ints]:
     """Return the numbers one after the other, and the length of each."""
     lengths = lengths_of(values)

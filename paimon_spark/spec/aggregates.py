@@ -19,6 +19,7 @@ from paimon_spark.spec.types import (
     MapType,
     RowType,
     TypeRoot,
+    has_root,
     type_to_json,
 )
 from paimon_spark.spec.units import MAX_INT
@@ -225,15 +226,15 @@ def _function(key: str, text: str) -> AggregateName:
 
 
 def _is_number(t: DataType) -> bool:
-    return isinstance(t, AtomicType) and t.root in _NUMBERS
+    return has_root(t, _NUMBERS)
 
 
 def _is_ordered(t: DataType) -> bool:
     return isinstance(t, AtomicType) and t.root not in _UNORDERED
 
 
-def _has_root(*roots: TypeRoot) -> Callable[[DataType], bool]:
-    return lambda t: isinstance(t, AtomicType) and t.root in roots
+def _among(*roots: TypeRoot) -> Callable[[DataType], bool]:
+    return lambda t: has_root(t, roots)
 
 
 def _is_text(t: DataType) -> bool:
@@ -250,8 +251,8 @@ def _is_map_of_rows(t: DataType) -> bool:
 
 _NUMBER = (_is_number, "numbers")
 _ORDERED = (_is_ordered, "columns of an atomic type that has an order")
-_BOOLEAN = (_has_root(TypeRoot.BOOLEAN), "BOOLEAN columns")
-_BYTES = (_has_root(TypeRoot.VARBINARY), "VARBINARY columns")
+_BOOLEAN = (_among(TypeRoot.BOOLEAN), "BOOLEAN columns")
+_BYTES = (_among(TypeRoot.VARBINARY), "VARBINARY columns")
 _ROWS = (_is_array_of_rows, "columns of type ARRAY<ROW>")
 _TYPES: dict[AggregateName, tuple[Callable[[DataType], bool], str]] = {
     AggregateName.SUM: _NUMBER,
@@ -311,7 +312,7 @@ def _check_members(field: DataField, options: AggregateOptions, *, has_null_stra
             )
     if options.function is AggregateName.MERGE_MAP_WITH_KEYTIME:
         time = time_member(field, options)
-        if not _has_root(TypeRoot.CHAR, TypeRoot.VARCHAR)(members[time]):
+        if not _among(TypeRoot.CHAR, TypeRoot.VARCHAR)(members[time]):
             raise OptionError(
                 f"The time '{time}' of the column '{field.name}' has the type {type_to_json(members[time])}.",
                 hint=f"Times are compared as text: name a STRING member in '{own}ts-field'.",

@@ -21,7 +21,7 @@ from paimon_spark.spec.options import POSTPONE_BUCKET, UNAWARE_OR_DYNAMIC_BUCKET
 from paimon_spark.spec.peer_rules import check_openable
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.tag_periods import tag_period
-from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children
+from paimon_spark.spec.types import AtomicType, DataField, DataType, RowType, TypeRoot, atomic_text, children, has_root
 
 RESERVED_NAMES = (SEQUENCE_NUMBER, VALUE_KIND, "_LEVEL", "rowkind", ROW_ID)
 _NO_KEYS = (TypeRoot.VARIANT, TypeRoot.BLOB)
@@ -110,7 +110,7 @@ def _keys(schema: TableSchema, options: CoreOptions) -> None:
             raise invalid(f"The {what} names the column {_listed(twice)} more than once.")
         for f in _existing(schema, names, f"the {what}"):
             _check_key_type(f, what)
-    binary = [f.name for f in schema.partition_fields if isinstance(f.type, AtomicType) and f.type.root in _BINARIES]
+    binary = [f.name for f in schema.partition_fields if has_root(f.type, _BINARIES)]
     if binary:
         raise invalid(f"The binary column {_listed(binary)} cannot be a partition column.", "Use a STRING column.")
     if schema.primary_keys and not schema.trimmed_primary_keys:
@@ -168,7 +168,7 @@ def _bucket(schema: TableSchema, options: CoreOptions) -> None:
 def _check_bucket_function(schema: TableSchema, options: CoreOptions) -> None:
     fields = [schema.field(k) for k in options.bucket_key or schema.trimmed_primary_keys]
     if options.bucket_function_type is BucketFunction.MOD:
-        if len(fields) != 1 or not _has_root(fields[0], _MOD_TYPES):
+        if len(fields) != 1 or not has_root(fields[0].type, _MOD_TYPES):
             raise OptionError(
                 "The option 'bucket-function.type' = 'mod' needs a bucket key of one INT or BIGINT column.",
                 hint="Choose the default function, or another bucket key.",
@@ -218,7 +218,7 @@ def _merging(schema: TableSchema, options: CoreOptions) -> None:
     kind = options.rowkind_field
     if kind is not None:
         for f in _existing(schema, (kind,), "the option 'rowkind.field'"):
-            if not _has_root(f, _TEXTS):
+            if not has_root(f.type, _TEXTS):
                 raise OptionError(
                     f"The option 'rowkind.field' names '{f.name}', which is not a STRING column.",
                     hint="Name a column with the texts +I, -U, +U and -D.",
@@ -311,7 +311,7 @@ def _named_columns(schema: TableSchema, options: CoreOptions) -> None:
         )
     if time_field is not None:
         for f in _existing(schema, (time_field,), "the option 'record-level.time-field'"):
-            if not _has_root(f, _EXPIRY_TYPES):
+            if not has_root(f.type, _EXPIRY_TYPES):
                 raise OptionError(
                     f"The option 'record-level.time-field' names '{f.name}', which is not an INT, BIGINT or TIMESTAMP.",
                     hint="Name a column with a time, or with seconds since 1970.",
@@ -343,7 +343,7 @@ def _row_tracking(schema: TableSchema, options: CoreOptions) -> None:
 
 
 def _blobs(schema: TableSchema, options: CoreOptions) -> None:
-    blobs = [f.name for f in schema.fields if _has_root(f, (TypeRoot.BLOB,))]
+    blobs = [f.name for f in schema.fields if has_root(f.type, (TypeRoot.BLOB,))]
     if not blobs or schema.primary_keys:
         return
     if not options.flag("data-evolution.enabled"):
@@ -387,10 +387,6 @@ def _existing(schema: TableSchema, names: Sequence[str], who: str) -> list[DataF
                 kind=ErrorKind.COLUMN_NOT_FOUND,
             )
     return [by_name[n] for n in names]
-
-
-def _has_root(f: DataField, roots: Sequence[TypeRoot]) -> bool:
-    return isinstance(f.type, AtomicType) and f.type.root in roots
 
 
 def _duplicates(names: Iterable[str]) -> list[str]:

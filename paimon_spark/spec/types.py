@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -369,6 +369,11 @@ def reassign_ids(t: DataType, next_id: int) -> tuple[DataType, int]:
             next_id += 1
         return replace(t, fields=tuple(fields)), next_id
     return t, next_id
+
+
+def has_root(t: DataType, roots: Collection[TypeRoot]) -> bool:
+    """Return whether a type is an atomic one among some."""
+    return isinstance(t, AtomicType) and t.root in roots
 
 
 def beyond_micros(t: DataType) -> AtomicType | None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paimon_spark.errors import PaimonError
+from paimon_spark.spec.predicate import columns_of
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 from paimon_spark.sqlparse.call import parse_call
@@ -69,10 +70,12 @@ NOISE = st.lists(st.sampled_from([*WORDS, *MORE, "`", "'", "--", "/*", "x"]), ma
 @given(NOISE | TEXTS)
 def test_noise_gives_a_result_or_an_error_of_ours(noise: str) -> None:
     with contextlib.suppress(PaimonError):
-        parse_call(f"CALL sys.p({noise})")
+        assert parse_call(f"CALL sys.p({noise})").procedure == "p"
     with contextlib.suppress(PaimonError):
-        parse_where(noise, SCHEMA)
+        assert columns_of(parse_where(noise, SCHEMA)) <= set(SCHEMA.partition_keys)
     with contextlib.suppress(PaimonError):
-        each_partition(noise, SCHEMA)
+        for text, predicate in each_partition(noise, SCHEMA):
+            assert text
+            assert columns_of(predicate) <= set(SCHEMA.partition_keys)
     with contextlib.suppress(PaimonError):
-        parse_options(noise)
+        assert all(key.strip() == key != "" for key in parse_options(noise))

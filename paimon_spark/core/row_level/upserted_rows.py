@@ -25,7 +25,7 @@ from paimon_spark.errors import ErrorKind, UsageError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, is_ordered
+from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, has_root, is_ordered
 
 PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
 """The columns with the place of a row that is replaced."""
@@ -65,7 +65,7 @@ class UpsertRules:
             tuple(map(schema.field, options.upsert_key)),
             tuple(map(schema.field, options.sequence_field)),
             tuple(f for f in schema.fields if f.name not in named and is_ordered(f.type)),
-            tuple(f.name for f in schema.fields if f.name not in options.upsert_key or _has_root(f, _INEXACT)),
+            tuple(f.name for f in schema.fields if f.name not in options.upsert_key or has_root(f.type, _INEXACT)),
             _moves(table),
         )
 
@@ -176,11 +176,7 @@ def _moves(table: Table) -> bool:
     if table.bucket_mode is BucketMode.BUCKET_UNAWARE:
         return False
     routing = (*table.schema.partition_fields, *table.bucket_key_fields)
-    return any(f.name not in table.options.upsert_key or _has_root(f, _INEXACT) for f in routing)
-
-
-def _has_root(f: DataField, roots: Sequence[TypeRoot]) -> bool:
-    return isinstance(f.type, AtomicType) and f.type.root in roots
+    return any(f.name not in table.options.upsert_key or has_root(f.type, _INEXACT) for f in routing)
 
 
 def _normal(rows: pa.Table, fields: Sequence[DataField]) -> pa.Table:
@@ -188,7 +184,7 @@ def _normal(rows: pa.Table, fields: Sequence[DataField]) -> pa.Table:
     columns = {}
     for f in fields:
         column = one_chunk(rows.column(f.name))
-        if _has_root(f, _FLOATS):
+        if has_root(f.type, _FLOATS):
             column = pc.add(column, pa.scalar(0.0, column.type))
         elif isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR:
             column = pc.utf8_rpad(column, f.type.length or 1)

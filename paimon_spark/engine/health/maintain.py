@@ -28,7 +28,7 @@ from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
 from paimon_spark.engine.refs.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
-from paimon_spark.errors import PaimonError
+from paimon_spark.errors import PaimonError, StatementCancelledError
 from paimon_spark.spec.units import MAX_INT
 
 _OPEN_COST = 4 << 20
@@ -121,6 +121,9 @@ def plan_jobs(
 
     Tags that expire go before the snapshots: otherwise these keep files for them. No job can run in a table that has
     lost a snapshot or tag.
+
+    Raises:
+        StatementCancelledError: the statement was cancelled. Other errors are in their jobs.
     """
     tags: Job | None = None
     lost = next(iter(diagnosis.lost), None)
@@ -134,6 +137,8 @@ def plan_jobs(
         try:
             gone = tags.work.names if tags is not None and isinstance(tags.work, DeleteTagsPlan) else ()
             work, actions = _planned(table, measure, own, runner, now, gone)
+        except StatementCancelledError:
+            raise
         except PaimonError as e:
             yield Job(table=table, measure=measure, findings=own, error=str(e))
             continue
@@ -201,6 +206,9 @@ def run_job(job: Job, runner: TaskRunner, clock: Callable[[], int], deadline: in
         runner: runs the tasks.
         clock: returns the current epoch milliseconds.
         deadline: when the time is over; None for no limit.
+
+    Raises:
+        StatementCancelledError: the statement was cancelled. Other errors are in the outcome.
     """
     started = clock()
     outcome = Outcome(
@@ -215,6 +223,8 @@ def run_job(job: Job, runner: TaskRunner, clock: Callable[[], int], deadline: in
         return replace(outcome, status=Status.LEFT, reason="the budget is used up")
     try:
         outcome = _executed(job, outcome, runner, clock, deadline)
+    except StatementCancelledError:
+        raise
     except PaimonError as e:
         outcome = replace(outcome, status=Status.FAILED, reason=str(e), changed=True)
     return replace(outcome, duration_ms=max(clock() - started, 0))
@@ -259,7 +269,12 @@ def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -
         arguments={"table": table.identifier.full_name},
     )
     run = open_run(table, request)
-    done = execute_orphans(plan, lambda _: run)
+    try:
+        done = execute_orphans(plan, lambda _: run)
+    except BaseException:
+        if run is not None:
+            run.settle()
+        raise
     if run is not None:
         run.finish(clock())
     return done

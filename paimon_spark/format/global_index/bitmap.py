@@ -29,10 +29,9 @@ from paimon_spark.format.global_index.blocks import Handle, Read, read_block, se
 from paimon_spark.format.global_index.keys import KeyDomain
 from paimon_spark.format.global_index.sorted_rows import FileSettings, SortedRows, bitmap64, cuts, parse_bitmap64
 from paimon_spark.format.varints import (
-    Bytes,
     lengths_of,
     put_bytes,
-    put_varints,
+    put_varints_after,
     read_varint,
     varint,
 )
@@ -122,17 +121,11 @@ class _Entries:
         some, lengths = slice(first, end), self.lengths[first:end]
         out = np.empty(int(lengths.sum()), np.uint8)
         keys = self._key_lengths[some]
-        places = _put(out, np.cumsum(lengths) - lengths, keys)
+        places = put_varints_after(out, np.cumsum(lengths) - lengths, keys)
         start = int(self._key_ends[first]) - int(keys[0])
         put_bytes(out, places, self._keys[start : int(self._key_ends[end - 1])], keys)
-        _put(out, _put(out, places + keys, self._places[some]), self._sizes[some])
+        put_varints_after(out, put_varints_after(out, places + keys, self._places[some]), self._sizes[some])
         return varint(end - first) + out.tobytes()
-
-
-def _put(out: Bytes, places: Ints, values: Ints) -> Ints:
-    lengths = lengths_of(values)
-    put_varints(out, places, values, lengths)
-    return places + lengths
 
 
 # ------------------------------------------------------------------------------------------------- reading

@@ -32,11 +32,10 @@ from paimon_spark.format.global_index.blocks import Handle, Read, read_block, se
 from paimon_spark.format.global_index.keys import KeyDomain
 from paimon_spark.format.global_index.sorted_rows import FileSettings, SortedRows, bitmap64, parse_bitmap64
 from paimon_spark.format.varints import (
-    Bytes,
     all_varints,
     lengths_of,
     put_bytes,
-    put_varints,
+    put_varints_after,
     read_varint,
     varint,
     varints,
@@ -103,22 +102,15 @@ class _Records:
         out = np.empty(int(lengths.sum()), np.uint8)
         places = starts.copy()
         keys, values, counts = self._rows.key_lengths[some], self._values[some], self._counts[some]
-        places = _put(out, places, keys)
+        places = put_varints_after(out, places, keys)
         key_start = int(self._key_ends[first]) - int(keys[0])
         put_bytes(out, places, self._rows.keys[key_start : int(self._key_ends[end - 1])], keys)
-        places = _put(out, places + keys, values)
-        places = _put(out, places, counts)
+        places = put_varints_after(out, places + keys, values)
+        places = put_varints_after(out, places, counts)
         row = int(self._rows.starts[first])
         ids, _ = varints(self._rows.ids[row : row + int(counts.sum())])
         put_bytes(out, places, ids, self._id_bytes[some])
         return out.tobytes() + _positions(starts, lengths)
-
-
-def _put(out: Bytes, places: Ints, values: Ints) -> Ints:
-    """Write numbers of variable length; return the places after them."""
-    lengths = lengths_of(values)
-    put_varints(out, places, values, lengths)
-    return places + lengths
 
 
 def _positions(starts: Ints, lengths: Ints) -> bytes:

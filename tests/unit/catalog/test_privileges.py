@@ -203,7 +203,10 @@ def test_an_operation_without_its_privilege(name: str, shared: Guarded) -> None:
 def test_an_operation_with_exactly_its_privilege(name: str, lake: Guarded) -> None:
     privilege, on, run = OPERATIONS[name]
     lake.grant(privilege, *on)
+    before, databases = lake.state(), lake.catalog().list_databases()
     run(lake)
+    changed = lake.state() != before or lake.catalog().list_databases() != databases
+    assert changed == (privilege not in {"SELECT", "ADMIN"})  # privileges are not in a database
 
 
 def test_rows_change_with_select_and_insert(lake: Guarded) -> None:

@@ -102,16 +102,20 @@ def test_a_retract_takes_the_sequence_field_back() -> None:
 @pytest.mark.parametrize(
     ("narrow", "wide", "largest"), [("INT", "BIGINT", 2**31 - 1), ("BIGINT", "DECIMAL(38, 0)", 2**63 - 1)]
 )
-def test_a_wider_type_ends_an_overflow(narrow: str, wide: str, largest: int) -> None:
-    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true", "fields.a.aggregate-function": "sum"}
+@pytest.mark.parametrize(("function", "factor"), [("sum", 1), ("product", 2)])
+def test_a_wider_type_ends_an_overflow(narrow: str, wide: str, largest: int, function: str, factor: int) -> None:
+    options = {"merge-engine": "aggregation", "bucket": "1", "write-only": "true"}
+    options["fields.a.aggregate-function"] = function
     table = new_table({"k": "INT", "a": narrow}, primary_key=["k"], options=options)
-    for a in (largest, 1):
+    for a in (largest, factor):
         write_arrow(table, pa.table({"k": pa.array([1], pa.int32()), "a": [a]}))
     with pytest.raises(PaimonError, match=re.escape(f"TYPE {wide}.")):
         read_arrow(table)
     changed = apply_changes(table.schema, [UpdateColumnType(("a",), parse_atomic(wide))], 0, has_snapshots=True)
     assert table.schema_store.try_create(changed)
-    assert read_arrow(table.with_schema(changed)).column("a").to_pylist() == [largest + 1]
+    assert read_arrow(table.with_schema(changed)).column("a").to_pylist() == [
+        largest * factor if function == "product" else largest + factor
+    ]
 
 
 def test_time_travel_merges_by_the_options_of_its_schema() -> None:

@@ -91,7 +91,9 @@ def test_chunks_of_numbers_have_the_size_asked_for_at_once() -> None:
     rows = pa.table({"a": pa.nulls(100_000, pa.int64()), "b": pa.array([1] * 100_000, pa.int32())})
     store.write(PATH, _parquet(rows))
     with open_reader(store, PATH, fields, None) as reader:
-        assert all(29_000 < c.num_rows <= 30_000 for c in list(reader.chunks([0], 12 * 30_000))[:3])
+        sizes = [chunk.num_rows for chunk in reader.chunks([0], 12 * 30_000)]
+    assert all(29_000 < size <= 30_000 for size in sizes[:3])
+    assert (len(sizes), sum(sizes)) == (4, 100_000)
 
 
 @pytest.mark.parametrize(("short", "has_dictionary"), [(10, False), (1000, True)])

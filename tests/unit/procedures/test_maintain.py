@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from paimon_spark.api.row_changes import deletions
 from paimon_spark.calls.context import CallContext
+from paimon_spark.core.cancellation import cancellable
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.engine.compaction.compact import CompactGroup, CompactionPlan
 from paimon_spark.engine.health.doctor import diagnose
@@ -16,7 +18,7 @@ from paimon_spark.engine.health.maintain import Measure, Status, plan_jobs, run_
 from paimon_spark.engine.row_level import change_arrow, with_all_rows
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import plan_select
-from paimon_spark.errors import ArgumentError
+from paimon_spark.errors import ArgumentError, StatementCancelledError
 from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
@@ -137,6 +139,28 @@ def test_a_failure_does_not_stop_the_others(tmp_path: Path) -> None:
     rows = {r["table"]: r for r in warehouse.call("maintain(table => 'db.*', actions => 'compact')")}
     assert (rows["db.bad"]["status"], rows["db.good"]["status"]) == ("failed", "done")
     assert data.name in rows["db.bad"]["reason"]
+
+
+@pytest.mark.parametrize("statement", ["doctor('t')", "verify('t')", "maintain('t')", "maintain('db.*')"])
+def test_a_cancelled_examination_is_no_finding(lake: Timed, statement: str) -> None:
+    before, flag = lake.state(), threading.Event()
+    flag.set()
+    with cancellable(flag), pytest.raises(StatementCancelledError):
+        lake.call(statement)
+    assert lake.state() == before
+
+
+def test_a_cancelled_job_is_neither_planned_nor_failed(lake: Timed) -> None:
+    diagnosis, flag = diagnose(lake.table, LocalRunner(), lake.now), threading.Event()
+    (job,) = plan_jobs(lake.table, diagnosis, {Measure.COMPACT}, LocalRunner(), lake.now)
+    clear_cache()
+    flag.set()
+    with cancellable(flag):
+        with pytest.raises(StatementCancelledError):
+            list(plan_jobs(lake.table, diagnosis, {Measure.COMPACT}, LocalRunner(), lake.now))
+        with pytest.raises(StatementCancelledError):
+            run_job(job, LocalRunner(), lambda: lake.now, None)
+    assert run_job(job, LocalRunner(), lambda: lake.now, None).status is Status.DONE
 
 
 def test_a_compaction_keeps_deleted_rows_of_data_evolution() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
+from paimon_spark.core.cancellation import cancellable
 from paimon_spark.engine.migrate import SourceTable, execute_migrate, inspect_files, plan_migrate
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import ConflictError, EngineError, PaimonError, UnsupportedError
+from paimon_spark.errors import ConflictError, EngineError, PaimonError, StatementCancelledError, UnsupportedError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField, parse_atomic
@@ -115,6 +117,24 @@ def test_options_and_a_database(lake: Warehouse, tmp_path: Path) -> None:
     assert rows[0]["status"] == "failed"
     assert session.tables == {"u"}
     assert lake.catalog.load_table(Identifier.parse("db.t")).options.get("target-file-size") == "64 mb"
+
+
+def test_a_cancelled_migration_of_a_database_ends(lake: Warehouse, tmp_path: Path) -> None:
+    flag = threading.Event()
+
+    class Cancelled(LocalRunner):
+        def run(self, kind: str, payloads: Sequence[str], *, description: str) -> Iterator[str]:
+            flag.set()
+            return super().run(kind, payloads, description=description)
+
+    session = Session(tmp_path)
+    for name in ("t", "u"):
+        session.write(name, ROWS)
+    with cancellable(flag), pytest.raises(StatementCancelledError):
+        lake.call("migrate_database('hive', 'db')", session, Cancelled())
+    assert (session.tables, lake.catalog.list_tables("db")) == ({"t", "u"}, [])
+    lake.call("migrate_database('hive', 'db')", session)
+    assert (session.tables, len(lake.rows("db.t")), len(lake.rows("db.u"))) == (set(), 4, 4)
 
 
 def test_a_source_that_changes_meanwhile_is_kept(lake: Warehouse, tmp_path: Path) -> None:

@@ -327,14 +327,15 @@ class AtMove:
         return self._inner.rename(source, target)
 
 
-def test_a_cancelled_cleaning_keeps_what_it_moved_for_an_undo(lake: Lake) -> None:
+@pytest.mark.parametrize("statement", ["remove_orphan_files('t')", "maintain('t', '1 h', 'remove_orphan_files')"])
+def test_a_cancelled_cleaning_keeps_what_it_moved_for_an_undo(lake: Lake, statement: str) -> None:
     for number in range(50):
         lake.table.file_io.write(f"{lake.table.path}/manifest/manifest-lost-{number}", b"x")
     lake.now += DAY
     before, rows, store, flag = lake.state(), contents(lake)["rows"], lake.table.file_io, threading.Event()
     lake.table = replace(lake.table, file_io=AtMove(store, flag.set))  # type: ignore[arg-type]
     with cancellable(flag), pytest.raises(StatementCancelledError):
-        lake.call("remove_orphan_files('t')")
+        lake.call(statement)
     lake.table = replace(lake.table, file_io=store)
     clear_cache()
     assert contents(lake)["rows"] == rows

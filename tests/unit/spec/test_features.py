@@ -81,7 +81,9 @@ def test_read_but_not_written(key: str, value: str) -> None:
 
 @pytest.mark.parametrize("name", ["zstd", "ZSTD", "zstandard", "snappy", "deflate", "bzip2", "xz", "null"])
 def test_codecs_of_manifests(name: str) -> None:
-    check_creatable(_schema({"manifest.compression": name}))
+    schema = _schema({"manifest.compression": name})
+    check_creatable(schema)
+    assert unsupported(schema, Use.CREATE) == []
 
 
 def test_the_codec_of_each_level_must_be_one_of_its_format() -> None:

@@ -82,4 +82,6 @@ def test_values_that_paimon_cannot_use(key: str, value: str) -> None:
 
 @pytest.mark.parametrize("zone", ["GMT+8", "GMT-08:00", "+08:00", "UTC+8", "Z", "UTC", "Asia/Shanghai"])
 def test_time_zones(zone: str) -> None:
-    validate_options({"sink.process-time-zone": zone, "sink.watermark-time-zone": zone})
+    options = {"sink.process-time-zone": zone, "sink.watermark-time-zone": zone}
+    validate_options(options)
+    assert stored_options(options) == options

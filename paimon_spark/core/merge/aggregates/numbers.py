@@ -49,8 +49,9 @@ class _Arithmetic:
         wide: Numbers = (high.astype(object) << _LIMB) | low.astype(object)
         return wide
 
-    def _fits(self, value: Any) -> bool:
-        return -self._limit - (not self._is_decimal) <= value <= self._limit
+    def _fits(self, value: Any) -> Any:
+        """Return whether a number fits the type, or where those of an array do."""
+        return (-self._limit - (not self._is_decimal) <= value) & (value <= self._limit)
 
     def _overflow(self, what: str) -> PaimonError:
         wider = "DECIMAL(38, 0)" if self._type.root is TypeRoot.BIGINT else "BIGINT"
@@ -143,7 +144,7 @@ class Product(_Arithmetic):
                 product[where[mask]] = step(product[where[mask]], numbers[mask])
         valid[where[fresh]] = True
         if not self._is_float:
-            over = where[both][[not self._fits(v) for v in product[where[both]]]]
+            over = where[both][~self._fits(product[where[both]])]
             if len(over) and not self._is_decimal:
                 raise self._overflow("product")
             valid[over] = False

@@ -12,6 +12,7 @@ from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.commit.strict_mode import KEY
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import CompactGroup, Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
@@ -65,6 +66,11 @@ def drop(commit: FileStoreCommit, day: str) -> None:
     commit.overwrite([], partitions=Comparison("=", "p", day))
 
 
+def partitions_of(table: Table) -> set[str]:
+    live = live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)
+    return {str(*table.partition_values(e.partition)) for e in live}
+
+
 def test_a_compaction_of_the_same_partition() -> None:
     table = made()
     mine = strict(table, 1)
@@ -101,7 +107,9 @@ def test_rows_without_a_bucket_are_in_nobodys_way() -> None:
     table = made(bucket="-2")
     file = samples.file(1, 9)
     FileStoreCommit(table, OTHER).commit([samples.message(file, partition_value="a", bucket=-2, total_buckets=-2)])
+    assert "a" in partitions_of(table)
     drop(strict(table, 1), "a")
+    assert partitions_of(table) == {"b"}
 
 
 def test_my_own_commits_are_safe() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from paimon_spark.format.file_index.container import pack
 from paimon_spark.spec.file_indexes import IndexKind
-from paimon_spark.spec.predicate import IsNull, evaluate
+from paimon_spark.spec.predicate import Comparison, IsNull, evaluate
 from tests.file_indexes import container_of, opened
 from tests.peers.file_indexes import predicates_of, recorded, values_of
 
@@ -32,6 +33,33 @@ def test_an_index_of_paimon_selects_the_rows(case: dict[str, Any]) -> None:
         if exact and (found is not None or isinstance(predicate, IsNull)):
             assert found is not None
             assert set(found) == wanted, predicate
+
+
+ABSENT: dict[str, Callable[[int], Any]] = {
+    "smallint": lambda i: 100 + i,
+    "int": lambda i: 100 + i,
+    "bigint": lambda i: 100 + i,
+    "float": lambda i: i + 0.25,
+    "double": lambda i: i + 0.25,
+    "date": lambda i: 100 + i,
+    "time": lambda i: 100 + i,
+    "string": lambda i: f"absent {i}",
+    "bytes": lambda i: b"absent %d" % i,
+}
+BLOOMS = [c for c in CASES if c["kind"] == IndexKind.BLOOM_FILTER and c["type"] in ABSENT]
+
+
+@pytest.mark.parametrize("case", BLOOMS, ids=_name)
+def test_a_bloom_filter_of_paimon_leaves_absent_values_out(case: dict[str, Any]) -> None:
+    name, container = case["type"], pack({"v": {IndexKind.BLOOM_FILTER: bytes.fromhex(case["index"])}})
+    reader = opened(name, container, len(values_of(name)))
+    found = [reader.matching_rows(Comparison("=", "v", ABSENT[name](i))) for i in range(100)]
+    assert all(rows is None or not len(rows) for rows in found)
+    assert found.count(None) < 10, "false positives"
+
+
+def test_a_bloom_filter_is_recorded_for_each_of_these_types() -> None:
+    assert {c["type"] for c in BLOOMS} == ABSENT.keys()
 
 
 @pytest.mark.parametrize("case", CASES, ids=_name)
