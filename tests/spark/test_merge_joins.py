@@ -164,3 +164,12 @@ def test_looked_up_columns_may_be_of_any_kind(joins: SparkSession) -> None:
     assert "PaimonMergeJoin" in plan(found)
     ids = range(0, ROWS // 2, 3)
     assert tuple(found.first() or ()) == (len(ids), sum(ids) + len(ids))
+
+
+def test_a_row_keeps_the_name_of_its_file(joins: SparkSession, tmp_path: Path) -> None:
+    tables(joins, tmp_path, {"k": "id"})
+    for streamed in ("runs", "sorted"):
+        query = (f"SELECT count(*), count_if(own LIKE '%/{streamed}/%') FROM "
+                 f"(SELECT k, input_file_name() AS own FROM {streamed}) t JOIN looked_up u ON t.k = u.k")  # fmt: skip
+        every, right = joins.sql(query).first() or (0, 0)
+        assert every == right > 0, streamed
