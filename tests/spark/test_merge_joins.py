@@ -148,3 +148,28 @@ def test_deleted_rows_are_not_found(joins: SparkSession, tmp_path: Path) -> None
     for kind in ("JOIN", "LEFT JOIN", "LEFT ANTI JOIN"):
         query = "SELECT t.* FROM {}unsorted t " + kind + " {}marked u ON t.k = u.k"
         assert summary(joins, query.format("", "")) == summary(joins, query.format("p_", "p_")), kind
+
+
+def test_looked_up_columns_may_be_of_any_kind(joins: SparkSession) -> None:
+    joins.sql("CREATE TABLE u (k BIGINT, v INT, r STRUCT<a: INT, b: STRING>) TBLPROPERTIES "
+              "('primary-key' = 'k', 'bucket' = '3')")  # fmt: skip
+    joins.sql(f"INSERT INTO u SELECT id * 2, id, named_struct('a', id, 'b', concat('b', id)) FROM range({ROWS // 2})")
+    joins.sql("CREATE TABLE t (k BIGINT) TBLPROPERTIES ('bucket-key' = 'k', 'bucket' = '3')")
+    joins.sql(f"INSERT INTO t SELECT id FROM range({ROWS})")
+    joins.conf.set("spark.sql.codegen.fallback", "false")
+    some = joins.sql("SELECT t.k, u.r FROM t JOIN u ON t.k = u.k WHERE t.k < 5 ORDER BY t.k")
+    assert [(r.k, tuple(r.r)) for r in some.collect()] == [(0, (0, "b0")), (2, (1, "b1")), (4, (2, "b2"))]
+    mapped = "SELECT k, transform(array(v, 1), x -> x + 1)[0] AS m FROM u WHERE exists(array(v), x -> x % 3 = 0)"
+    found = joins.sql(f"SELECT count(u.k), sum(u.m) FROM t JOIN ({mapped}) u ON t.k = u.k")
+    assert "PaimonMergeJoin" in plan(found)
+    ids = range(0, ROWS // 2, 3)
+    assert tuple(found.first() or ()) == (len(ids), sum(ids) + len(ids))
+
+
+def test_a_row_keeps_the_name_of_its_file(joins: SparkSession, tmp_path: Path) -> None:
+    tables(joins, tmp_path, {"k": "id"})
+    for streamed in ("runs", "sorted"):
+        query = (f"SELECT count(*), count_if(own LIKE '%/{streamed}/%') FROM "
+                 f"(SELECT k, input_file_name() AS own FROM {streamed}) t JOIN looked_up u ON t.k = u.k")  # fmt: skip
+        every, right = joins.sql(query).first() or (0, 0)
+        assert every == right > 0, streamed

@@ -65,6 +65,8 @@ class BucketReads(session: SparkSession) {
 
   private def rows(plan: LogicalPlan): Option[BucketedRows] = plan match {
     case relation: DataSourceV2ScanRelation => of(relation)
+    // without a shuffle, the other side of a join opens its files in the same task
+    case opened if opened.expressions.exists(LocalRead.namesFile) => opened.children.foreach(rows); None
     case Project(columns, child) => rows(child).flatMap(_.through(columns))
     case Filter(_, child) => rows(child)
     case Aggregate(grouping, results, child, _) => grouped(child, grouping).flatMap(_.through(results))

@@ -30,8 +30,11 @@ object LocalRead {
     scan.isLocal && (project ++ filters).forall(serves)
 
   /** Whether an expression has its value over such a read. */
-  def serves(e: Expression): Boolean = !e.exists {
-    case _: DynamicPruning | _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
+  def serves(e: Expression): Boolean = !namesFile(e) && !e.exists(_.isInstanceOf[DynamicPruning])
+
+  /** Whether an expression has the file that its task has opened last. */
+  def namesFile(e: Expression): Boolean = e.exists {
+    case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
     case _ => false
   }
 

@@ -79,11 +79,6 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
     (source.filters ++ (equal ++ condition).map(source.stored)).reduceOption(And)
   }
 
-  private def isMatchAdded: Boolean = joinType match {
-    case LeftSemi | LeftAnti => false
-    case _ => true
-  }
-
   // Execution without generated code
 
   override protected def doExecute(): RDD[InternalRow] = {
@@ -117,6 +112,12 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
   }
 
   // Generated code: streamed rows are pushed, as by a broadcast join
+
+  /** Spark tests the join's own expressions only; those of the looked up side are evaluated here, too. */
+  override def supportCodegen: Boolean = found.forall(batches => !(batches.project ++ batches.filters).exists(_.exists {
+    case _: LeafExpression => false
+    case e => e.isInstanceOf[CodegenFallback]
+  }))
 
   override def inputRDDs(): Seq[RDD[InternalRow]] =
     streamed.asInstanceOf[CodegenSupport].inputRDDs() :+ lookupPlan.execute()
@@ -180,7 +181,7 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
       val (none, value) = (JavaCode.isNullVariable(ctx.freshName("isNull")),
         JavaCode.variable(ctx.freshName("value"), column.dataType))
       val (javaType, vector) = (CodeGenerator.javaType(column.dataType), s"$at.column($i)")
-      val read = CodeGenerator.getValue(vector, column.dataType, s"$at.row()")
+      val read = CodeGenerator.getValueFromVector(vector, column.dataType, s"$at.row()")
       val code = if (column.nullable) s"""
         boolean $none = $vector.isNullAt($at.row());
         $javaType $value = $none ? ${CodeGenerator.defaultValue(column.dataType)} : ($read);"""

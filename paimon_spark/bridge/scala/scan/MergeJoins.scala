@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalyst.plans._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.adaptive.LogicalQueryStageStrategy
 import org.apache.spark.sql.execution.joins.SortMergeJoinExec
 import org.apache.spark.sql.internal.SQLConf
 
@@ -33,10 +34,11 @@ object SortedRuns {
   }
 }
 
-/** Plans a join in which one side has unique keys in their order: rows of the other side look theirs up by merging. */
+/** Plans a join in which one side has unique keys in their order: rows of the other side look theirs up by merging.
+  * A join with a side that adaptive execution has already broadcast is Spark's, however large it turned out to be. */
 class MergeJoins(session: SparkSession) {
   def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
-    case join: Join if BucketReads.enabled(SQLConf.get) =>
+    case join: Join if BucketReads.enabled(SQLConf.get) && LogicalQueryStageStrategy(join).isEmpty =>
       val sides = (BucketReads.sortedRuns(join.left), BucketReads.sortedRuns(join.right))
       lookups(join.joinType, sides).flatMap { lookup =>
         session.sessionState.planner.JoinSelection(join) match {
