@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format import zstd
-from paimon_spark.format.orc.composed import Part, Range
+from paimon_spark.format.orc.composed import Part, Range, decoded
 from paimon_spark.format.orc.messages import (
     Field,
     message,
@@ -29,6 +29,7 @@ DIRECT = 0
 LONG, TIMESTAMP, LIST, MAP, STRUCT, INSTANT = 4, 9, 10, 11, 12, 18
 TIMES = (TIMESTAMP, INSTANT)
 FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS, FOOTER_STATISTICS = 3, 4, 6, 7
+TYPE_NAMES = 3
 SCRIPT_FOOTER, SCRIPT_METADATA = 1, 5
 VALUES = 1
 """The number of the field of column statistics with the number of values."""
@@ -204,20 +205,42 @@ class Tail:
 
     def bytes_of_values(self) -> Mapping[str, int]:
         """Return the bytes of all values of each text and binary column at the top level that has them recorded."""
-        root = self.columns[0]
         statistics = parts_of(self.footer, FOOTER_STATISTICS)
-        totals = {
-            n: _total(statistics[c]) for n, c in zip(root.names, root.children, strict=True) if c < len(statistics)
-        }
+        totals = {n: _total(statistics[c]) for n, c in self.numbers.items() if c < len(statistics)}
         return {name: total for name, total in totals.items() if total is not None}
 
-    def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[Field] = ()) -> Sequence[Part]:
-        """Return the parts of a file that has only some of the stripes, and other types if they are given."""
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Return the number of each column at the top level, by name."""
+        root = self.columns[0]
+        return dict(zip(root.names, root.children, strict=True))
+
+    def decoded(
+        self, source: pa.NativeFile, chosen: Sequence[int], columns: Sequence[str], batch_rows: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of some stripes, in any order; see `decoded`."""
+        names = {str(self.numbers[c]): c for c in columns}
+        for batch in decoded(self.of_stripes(source, chosen), list(names), batch_rows):
+            yield batch.rename_columns([names[n] for n in batch.schema.names])
+
+    def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[bytes] = ()) -> Sequence[Part]:
+        """Return the parts of a file that has only some of the stripes, and other types if they are given.
+
+        The names of its columns at the top level are their numbers: pyarrow takes some names for those of columns
+        inside of rows or for columns of its own.
+        """
         wanted = [(FOOTER_STRIPES, part) for part in parts_of(self.footer, FOOTER_STRIPES)]
-        own = (FOOTER_STRIPES, FOOTER_ROWS, *((FOOTER_TYPES,) if types else ()))
+        own = (FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS)
         footer: list[Field] = [f for f in self.footer if f[0] not in own]
-        footer += [*types, *(wanted[i] for i in chosen), (FOOTER_ROWS, sum(self.stripes[i].rows for i in chosen))]
+        root, *others = types or parts_of(self.footer, FOOTER_TYPES)
+        footer += [(FOOTER_TYPES, t) for t in (self._numbered(root), *others)]
+        footer += [*(wanted[i] for i in chosen), (FOOTER_ROWS, sum(self.stripes[i].rows for i in chosen))]
         return [Range(source, 0, self.footer_at), self.with_footer(sorted(footer, key=lambda f: f[0]))]
+
+    def _numbered(self, root: bytes) -> bytes:
+        """Return the type of rows with the numbers of columns as their names."""
+        names: list[Field] = [(TYPE_NAMES, str(c).encode()) for c in self.columns[0].children]
+        return message([*(f for f in messages(root) if f[0] != TYPE_NAMES), *names])
 
     def with_footer(self, footer: Sequence[Field], metadata_length: int | None = None) -> bytes:
         """Return a copy of the tail, from the footer on, with another footer."""
@@ -272,7 +295,7 @@ def _stripe(data: bytes) -> Stripe:
 
 def _column(data: bytes) -> Column:
     raw = tuple(messages(data))
-    names = tuple(v.decode() for v in parts_of(raw, 3))
+    names = tuple(v.decode() for v in parts_of(raw, TYPE_NAMES))
     return Column(number_of(raw, 1), tuple(numbers_of(raw, 2)), names)
 
 

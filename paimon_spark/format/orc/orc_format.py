@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
+from paimon_spark.format.arrow_types import ORC_FIELD_ID, optional_members, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
-from paimon_spark.format.orc.composed import decoded
 from paimon_spark.format.orc.layout import Tail
 from paimon_spark.format.orc.output import check_last_second, open_output
 from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
@@ -192,7 +191,7 @@ class OrcReader:
         names = [f.name for f in present]
         if self._tail is None:
             return (self._file.read_stripe(i, columns=names) for i in stripes)
-        return decoded(self._tail.of_stripes(self._source, stripes), names, most)
+        return self._tail.decoded(self._source, stripes, names, most)
 
     @property
     def _width(self) -> float:
@@ -248,7 +247,7 @@ class OrcWriter:
     ) -> None:
         self._file_io = file_io
         self._path = path
-        self._schema = to_arrow_schema(fields)
+        self._schema = pa.schema(map(optional_members, to_arrow_schema(fields)))
         self._physical = pa.schema([_physical_field(f) for f in self._schema])
         self._stats = stats
         self._out = open_output(file_io.open_output(path), self._physical, codec, stripe_bytes)

@@ -271,6 +271,37 @@ def test_values_inside_of_null_structs_shift_nothing() -> None:
     assert found == [None, {"x": 1}, {"x": 2}, None, {"x": 4}]
 
 
+@pytest.mark.parametrize("inner", ["INT NOT NULL", "STRING NOT NULL", "DECIMAL(38, 2) NOT NULL"])
+def test_a_null_row_may_have_members_that_are_not_null(inner: str) -> None:
+    row = RowType((DataField(2, "x", parse_atomic(inner)),))
+    fields = [DataField(0, "r", RowType((DataField(1, "m", row),))), DataField(3, "a", ArrayType(row))]
+    schema = to_arrow_schema(fields)
+    rows = pa.Table.from_arrays([pa.nulls(3, t) for t in schema.types], schema=schema)
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(rows)
+    writer.close()
+    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(rows)
+
+
+@pytest.mark.parametrize("whole", [0, WHOLE_BYTES])
+@pytest.mark.parametrize("t", ["INT", "TIMESTAMP(3)"])
+@pytest.mark.parametrize("name", ["a.b", ".a", "a.b.c", "[0]", "", "*", "A", "1", "__filename", "__batch_index"])
+def test_columns_of_any_name_are_told_apart(name: str, t: str, whole: int) -> None:
+    members = (DataField(1, "b", parse_atomic(t)), DataField(2, "b.c", parse_atomic("INT")))
+    fields = [DataField(0, name, parse_atomic(t)), DataField(3, "a", RowType(members))]
+    schema = to_arrow_schema(fields)
+    table = pa.table([draw_array(random.Random(1), f.type, 50) for f in fields], schema=schema)
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(table)
+    writer.close()
+    for wanted in (fields, fields[:1], fields[1:]):
+        with OrcReader(store, PATH, wanted, None, whole_bytes=whole) as reader:
+            found = pa.Table.from_batches(reader.batches(7))
+        assert found.equals(table.select([f.name for f in wanted]))
+
+
 class _Packed(Framing):
     """Says of chunks that they are packed."""
 
