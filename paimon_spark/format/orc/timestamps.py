@@ -97,9 +97,11 @@ class TimestampFile:
         left, decode = 0, None
         columns = [str(self.tail.numbers[n]) for n in types]
         for batch in decoded(self._timeless(stripes), columns, batch_rows):
-            while not left:
-                index, left = next(chosen)
-                decode = self._decoder(index, counts[index] if counts else None)
+            if not batch.num_rows:
+                continue
+            if not left:
+                index, left = next(((i, rows) for i, rows in chosen if rows), (0, 0))
+                decode = self._decoder(index, counts[index] if counts else None) if left else None
             if batch.num_rows > left or decode is None:
                 raise ValueError("a stripe has more rows than the tail of the file records")
             left -= batch.num_rows

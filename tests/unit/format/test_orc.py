@@ -17,7 +17,8 @@ from pyarrow import orc
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
-from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
+from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STRIPES, Framing, Tail, one_stripe
+from paimon_spark.format.orc.messages import message, messages, with_field
 from paimon_spark.format.orc.orc_format import WHOLE_BYTES, OrcReader
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
@@ -148,6 +149,58 @@ def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
             count += batch.num_rows
     assert count == rows.num_rows
     assert most < rows.nbytes / 4
+
+
+@pytest.mark.parametrize("kind", ["array", "row", "map", "with old times"])
+def test_repeated_texts_are_decoded_piece_by_piece(kind: str) -> None:
+    text = pa.array(["x" * 1000] * 40_000)
+    at = np.arange(len(text) + 1, dtype=np.int32)
+    inner = parse_atomic("STRING")
+    column, t = {
+        "array": (pa.ListArray.from_arrays(at, text), ArrayType(inner)),
+        "row": (pa.StructArray.from_arrays([text], names=["x"]), RowType((DataField(1, "x", inner),))),
+        "map": (pa.MapArray.from_arrays(at, text, text), MapType(parse_atomic("STRING NOT NULL"), inner)),
+        "with old times": (text, inner),
+    }[kind]
+    old = np.random.default_rng(0).integers(-(2**50), 0, len(text))
+    fields = [DataField(0, "a", t), *fields_of(t="TIMESTAMP(6)")]
+    schema = to_arrow_schema(fields)
+    rows = pa.table([column.cast(schema.types[0]), pa.array(old).cast(schema.types[1])], schema=schema)
+    wanted = fields if kind == "with old times" else fields[:1]
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields, options={"orc.stripe.size": "64 kb"})
+    writer.write(rows)
+    writer.close()
+    with open_reader(store, PATH, wanted) as reader:
+        assert reader.num_row_groups > 1
+        found = list(reader.chunks(range(reader.num_row_groups), 2 << 20))
+    assert pa.Table.from_batches(found).equals(rows.select([f.name for f in wanted]))
+    assert max(b.nbytes for b in found) < 4 << 20
+
+
+def with_rows(table: pa.Table, of_stripe: int, of_file: int) -> InMemoryFileIO:
+    """Return a store with a file of one stripe whose footer has other numbers of rows."""
+    source = store_with(table, compression="uncompressed").open_input(PATH)
+    tail = Tail.read(source)
+    stripe = next(v for n, v in tail.footer if n == FOOTER_STRIPES and isinstance(v, bytes))
+    footer = [f for f in tail.footer if f[0] not in (FOOTER_STRIPES, FOOTER_ROWS)]
+    footer += [(FOOTER_STRIPES, message(with_field(messages(stripe), 5, of_stripe))), (FOOTER_ROWS, of_file)]
+    store = InMemoryFileIO()
+    store.write(PATH, source.read_at(tail.footer_at, 0) + tail.with_footer(sorted(footer, key=lambda f: f[0])))
+    return store
+
+
+def test_a_file_of_more_rows_than_its_stripes_is_damaged() -> None:
+    store = with_rows(pa.table({"a": [1, 2, 3]}), of_stripe=2, of_file=3)
+    with pytest.raises(CorruptTableError, match=r"its stripes have 2 rows, its footer records 3"):
+        open_reader(store, PATH, fields_of(a="BIGINT"))
+
+
+@pytest.mark.parametrize("limit", [WHOLE_BYTES, 0])
+def test_a_stripe_may_have_no_rows(limit: int) -> None:
+    store = with_rows(pa.table({"t": pa.array([1], pa.timestamp("us"))}), of_stripe=0, of_file=0)
+    with OrcReader(store, PATH, fields_of(t="TIMESTAMP(6)"), None, whole_bytes=limit) as reader:
+        assert list(reader.batches()) == []
 
 
 @pytest.mark.parametrize("limit", [WHOLE_BYTES, 0])
