@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format import zstd
-from paimon_spark.format.orc.composed import Part, Range
+from paimon_spark.format.orc.composed import Part, Range, decoded
 from paimon_spark.format.orc.messages import (
     Field,
     message,
@@ -27,8 +27,13 @@ MAGIC = b"ORC"
 DATA, SECONDARY = 1, 5
 DIRECT = 0
 LONG, TIMESTAMP, LIST, MAP, STRUCT, INSTANT = 4, 9, 10, 11, 12, 18
+_FIXED_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, LONG: 8, 5: 4, 6: 8, TIMESTAMP: 8, 14: 16, 15: 4, INSTANT: 8}
+"""The size in memory of values of each type of a fixed width."""
+_TEXTS = (7, 8, 16, 17)
+_OFFSET_BYTES = 4
 TIMES = (TIMESTAMP, INSTANT)
 FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS, FOOTER_STATISTICS = 3, 4, 6, 7
+TYPE_NAMES = 3
 SCRIPT_FOOTER, SCRIPT_METADATA = 1, 5
 VALUES = 1
 """The number of the field of column statistics with the number of values."""
@@ -193,31 +198,87 @@ class Tail:
 
     def value_counts(self, source: pa.NativeFile) -> Sequence[Sequence[int]]:
         """Return the number of values of each column in each stripe, nulls not counted; empty if it is not recorded."""
-        data = self.framing.unpack(source.read_at(self.footer_at - self.metadata_at, self.metadata_at))
         found = []
-        for stripe in parts_of(tuple(messages(data)), 1):
-            columns = [tuple(messages(c)) for c in parts_of(tuple(messages(stripe)), 1)]
+        for columns in self._stripe_statistics(source):
             if not all(any(n == VALUES for n, _ in c) for c in columns):
                 return ()
             found.append([number_of(c, VALUES) for c in columns])
         return found if len(found) == len(self.stripes) else ()
 
-    def bytes_of_values(self) -> Mapping[str, int]:
-        """Return the bytes of all values of each text and binary column at the top level that has them recorded."""
-        root = self.columns[0]
-        statistics = parts_of(self.footer, FOOTER_STATISTICS)
-        totals = {
-            n: _total(statistics[c]) for n, c in zip(root.names, root.children, strict=True) if c < len(statistics)
-        }
-        return {name: total for name, total in totals.items() if total is not None}
+    def _stripe_statistics(self, source: pa.NativeFile) -> Iterator[Sequence[Sequence[Field]]]:
+        """Yield the statistics of the columns of each stripe."""
+        data = self.framing.unpack(source.read_at(self.footer_at - self.metadata_at, self.metadata_at))
+        for stripe in parts_of(tuple(messages(data)), 1):
+            yield [tuple(messages(c)) for c in parts_of(tuple(messages(stripe)), 1)]
 
-    def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[Field] = ()) -> Sequence[Part]:
-        """Return the parts of a file that has only some of the stripes, and other types if they are given."""
+    def bytes_of_values(self, source: pa.NativeFile) -> Mapping[str, int]:
+        """Return the bytes in memory of all values of each column at the top level whose statistics tell."""
+        statistics = [tuple(messages(s)) for s in parts_of(self.footer, FOOTER_STATISTICS)]
+        if len(statistics) < len(self.columns):
+            return {}
+        counts = [number_of(s, VALUES) for s in statistics]
+        totals = list(map(_total, statistics))
+        if any(t is None and c.kind in _TEXTS for t, c in zip(totals, self.columns, strict=False)):
+            of_stripes = [list(map(_total, columns)) for columns in self._stripe_statistics(source)]
+            totals = [_sum(parts) for parts in zip(*of_stripes, strict=True)]
+            totals += [None] * (len(statistics) - len(totals))
+        rows = sum(s.rows for s in self.stripes)
+        sizes = {name: self._bytes_of(number, rows, counts, totals) for name, number in self.numbers.items()}
+        return {name: size for name, size in sizes.items() if size is not None}
+
+    def _bytes_of(self, column: int, slots: int, counts: Sequence[int], totals: Sequence[int | None]) -> int | None:
+        """Return the bytes in memory of a column, if its statistics tell.
+
+        Args:
+            column: its number.
+            slots: the number of its values, nulls included.
+            counts: the number of values of each column.
+            totals: the bytes of all values of each column of texts or binary values.
+        """
+        node = self.columns[column]
+        if node.kind in _FIXED_BYTES:
+            return slots * _FIXED_BYTES[node.kind]
+        offsets = 0 if node.kind == STRUCT else slots * _OFFSET_BYTES
+        if node.kind in (LIST, MAP, STRUCT):
+            inner = [slots if node.kind == STRUCT else counts[c] for c in node.children]
+            parts = [self._bytes_of(c, n, counts, totals) for c, n in zip(node.children, inner, strict=True)]
+        else:
+            parts = [totals[column]]
+        size = _sum(parts)
+        return None if size is None else size + offsets
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """Return the number of each column at the top level, by name."""
+        root = self.columns[0]
+        return dict(zip(root.names, root.children, strict=True))
+
+    def decoded(
+        self, source: pa.NativeFile, chosen: Sequence[int], columns: Sequence[str], batch_rows: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield some columns of some stripes, in any order; see `decoded`."""
+        names = {str(self.numbers[c]): c for c in columns}
+        for batch in decoded(self.of_stripes(source, chosen), list(names), batch_rows):
+            yield batch.rename_columns([names[n] for n in batch.schema.names])
+
+    def of_stripes(self, source: pa.NativeFile, chosen: Sequence[int], types: Sequence[bytes] = ()) -> Sequence[Part]:
+        """Return the parts of a file that has only some of the stripes, and other types if they are given.
+
+        The names of its columns at the top level are their numbers: pyarrow takes some names for those of columns
+        inside of rows or for columns of its own.
+        """
         wanted = [(FOOTER_STRIPES, part) for part in parts_of(self.footer, FOOTER_STRIPES)]
-        own = (FOOTER_STRIPES, FOOTER_ROWS, *((FOOTER_TYPES,) if types else ()))
+        own = (FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS)
         footer: list[Field] = [f for f in self.footer if f[0] not in own]
-        footer += [*types, *(wanted[i] for i in chosen), (FOOTER_ROWS, sum(self.stripes[i].rows for i in chosen))]
+        root, *others = types or parts_of(self.footer, FOOTER_TYPES)
+        footer += [(FOOTER_TYPES, t) for t in (self._numbered(root), *others)]
+        footer += [*(wanted[i] for i in chosen), (FOOTER_ROWS, sum(self.stripes[i].rows for i in chosen))]
         return [Range(source, 0, self.footer_at), self.with_footer(sorted(footer, key=lambda f: f[0]))]
+
+    def _numbered(self, root: bytes) -> bytes:
+        """Return the type of rows with the numbers of columns as their names."""
+        names: list[Field] = [(TYPE_NAMES, str(c).encode()) for c in self.columns[0].children]
+        return message([*(f for f in messages(root) if f[0] != TYPE_NAMES), *names])
 
     def with_footer(self, footer: Sequence[Field], metadata_length: int | None = None) -> bytes:
         """Return a copy of the tail, from the footer on, with another footer."""
@@ -255,14 +316,19 @@ def one_stripe(
     return [MAGIC, *(s for _, s in streams), foot + footer + script + bytes([len(script)])]
 
 
-def _total(statistics: bytes) -> int | None:
-    """Return the bytes of all values of a column, if its statistics have them."""
-    found = tuple(messages(statistics))
+def _total(statistics: Sequence[Field]) -> int | None:
+    """Return the bytes of all values of a column of texts or binary values, if its statistics have them."""
     for kind, total in _TOTALS:
-        for one in parts_of(found, kind):
+        for one in parts_of(statistics, kind):
             value = number_of(messages(one), total, -1)
             return (value >> 1) ^ -(value & 1) if value >= 0 else None
     return None
+
+
+def _sum(parts: Sequence[int | None]) -> int | None:
+    """Return the sum, if all parts are known."""
+    known = [p for p in parts if p is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def _stripe(data: bytes) -> Stripe:
@@ -272,7 +338,7 @@ def _stripe(data: bytes) -> Stripe:
 
 def _column(data: bytes) -> Column:
     raw = tuple(messages(data))
-    names = tuple(v.decode() for v in parts_of(raw, 3))
+    names = tuple(v.decode() for v in parts_of(raw, TYPE_NAMES))
     return Column(number_of(raw, 1), tuple(numbers_of(raw, 2)), names)
 
 

@@ -17,10 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import orc
 
 from paimon_spark.errors import PaimonError, UnsupportedError
-from paimon_spark.format.arrow_types import ORC_FIELD_ID, to_arrow_schema
+from paimon_spark.format.arrow_types import ORC_FIELD_ID, optional_members, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
-from paimon_spark.format.orc.composed import decoded
 from paimon_spark.format.orc.layout import Tail
 from paimon_spark.format.orc.output import check_last_second, open_output
 from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
@@ -35,7 +34,6 @@ STRIPE_BYTES = 8 << 20
 """The library holds a stripe in memory until it is full, several times for a moment."""
 _RATIO = 0.35
 _UNPACKED = 1 / _RATIO
-_OFFSET_BYTES = 4
 _AHEAD = 2
 """Batches are so many times smaller than chunks, because pyarrow decodes a few ahead."""
 WHOLE_BYTES = 8 << 20
@@ -108,11 +106,17 @@ class OrcReader:
                 self._file = orc.ORCFile(self._source)
                 self._columns = frozenset(self._file.schema.names)
                 self._tail = _tail(self._source)
+                self._check_rows()
         except BaseException:
             self._source.close()
             raise
         self._stripe_rows: tuple[int, ...] | None = None
         self._row_bytes: float | None = None
+
+    def _check_rows(self) -> None:
+        rows = self.row_count if self._tail is None else sum(s.rows for s in self._tail.stripes)
+        if rows != self.row_count:
+            raise ValueError(f"its stripes have {rows} rows, its footer records {self.row_count}")
 
     @property
     def row_count(self) -> int:
@@ -154,10 +158,14 @@ class OrcReader:
         """Yield the rows of some or all stripes in file order."""
         stripes = range(self.num_row_groups) if row_groups is None else row_groups
         with self._errors():
+            left = sum(self.row_group_rows[i] for i in stripes)
             for part in self._decoded(stripes, batch_rows):
+                left -= part.num_rows
                 rows = conform_batch(part, self._fields, trim=True)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
+            if left:
+                raise ValueError("its stripes have more or fewer rows than its footer records")
 
     def chunks(
         self, row_groups: Sequence[int], chunk_bytes: int, *, streamed: bool = False
@@ -192,23 +200,21 @@ class OrcReader:
         names = [f.name for f in present]
         if self._tail is None:
             return (self._file.read_stripe(i, columns=names) for i in stripes)
-        return decoded(self._tail.of_stripes(self._source, stripes), names, most)
+        return self._tail.decoded(self._source, stripes, names, most)
 
     @property
     def _width(self) -> float:
-        """The estimated size of a row in memory: for texts by their statistics, else by the size of the file."""
+        """The estimated size of a row in memory: by the statistics of its columns, else by the size of the file."""
         if self._row_bytes is None:
             self._row_bytes = self._estimated_width()
         return self._row_bytes
 
     def _estimated_width(self) -> float:
-        totals = {} if self._tail is None else self._tail.bytes_of_values()
+        known = {} if self._tail is None else self._tail.bytes_of_values(self._source)
         rows = max(1, self.row_count)
         width = 0.0
-        for field, f in zip(self._fields, to_arrow_schema(self._fields), strict=True):
-            size = _fixed_bytes(f.type)
-            if size is None and field.name in totals:
-                size = totals[field.name] / rows + _OFFSET_BYTES
+        for f in to_arrow_schema(self._fields):
+            size = known[f.name] / rows if f.name in known else _fixed_bytes(f.type)
             if size is None:
                 return (self._actual_size or 0) * _UNPACKED / rows
             width += size
@@ -248,7 +254,7 @@ class OrcWriter:
     ) -> None:
         self._file_io = file_io
         self._path = path
-        self._schema = to_arrow_schema(fields)
+        self._schema = pa.schema(map(optional_members, to_arrow_schema(fields)))
         self._physical = pa.schema([_physical_field(f) for f in self._schema])
         self._stats = stats
         self._out = open_output(file_io.open_output(path), self._physical, codec, stripe_bytes)

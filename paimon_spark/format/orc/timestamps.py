@@ -95,10 +95,13 @@ class TimestampFile:
         types = {f.name: f.type for f in fields}
         chosen = ((i, self.tail.stripes[i].rows) for i in stripes)
         left, decode = 0, None
-        for batch in decoded(self._timeless(stripes), list(types), batch_rows):
-            while not left:
-                index, left = next(chosen)
-                decode = self._decoder(index, counts[index] if counts else None)
+        columns = [str(self.tail.numbers[n]) for n in types]
+        for batch in decoded(self._timeless(stripes), columns, batch_rows):
+            if not batch.num_rows:
+                continue
+            if not left:
+                index, left = next(((i, rows) for i, rows in chosen if rows), (0, 0))
+                decode = self._decoder(index, counts[index] if counts else None) if left else None
             if batch.num_rows > left or decode is None:
                 raise ValueError("a stripe has more rows than the tail of the file records")
             left -= batch.num_rows
@@ -120,8 +123,8 @@ class TimestampFile:
 
     def _timeless(self, stripes: Sequence[int]) -> Sequence[Part]:
         """Return the parts of a file of some stripes whose timestamps are declared as integers."""
-        types: list[Field] = [(FOOTER_TYPES, _timeless(v)) for v in parts_of(self.tail.footer, FOOTER_TYPES)]
-        return self.tail.of_stripes(self._source, stripes, types)
+        types = parts_of(self.tail.footer, FOOTER_TYPES)
+        return self.tail.of_stripes(self._source, stripes, list(map(_timeless, types)))
 
     def _decoder(self, index: int, counts: Sequence[int] | None) -> Leaf:
         """Return the conversion of the seconds of a stripe, which takes them batch by batch.
@@ -147,18 +150,14 @@ class TimestampFile:
         return decode
 
     def _converted(self, batch: pa.RecordBatch, types: Mapping[str, DataType], leaf: Leaf) -> pa.RecordBatch:
-        """Return a batch with `leaf` applied to its timestamps."""
-        arrays = []
-        for name, array, column in zip(batch.schema.names, batch.columns, self._top(batch), strict=True):
+        """Return a batch of numbered columns with their names, and with `leaf` applied to its timestamps."""
+        names = {number: name for name, number in self.tail.numbers.items()}
+        found = {}
+        for column, array in zip(map(int, batch.schema.names), batch.columns, strict=True):
+            name = names[column]
             with in_column(name):
-                arrays.append(self._walk(array, column, types.get(name), leaf))
-        return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
-
-    def _top(self, batch: pa.RecordBatch) -> list[int]:
-        """Return the column numbers of a batch."""
-        root = self.tail.columns[0]
-        by_name = dict(zip(root.names, root.children, strict=True))
-        return [by_name[n] for n in batch.schema.names]
+                found[name] = self._walk(array, column, types.get(name), leaf)
+        return pa.RecordBatch.from_pydict(found)
 
     def _walk(self, array: pa.Array, column: int, t: DataType | None, leaf: Leaf) -> pa.Array:
         """Return an array with `leaf` applied to its timestamps."""

@@ -17,7 +17,8 @@ from pyarrow import orc
 from paimon_spark.errors import CorruptTableError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
-from paimon_spark.format.orc.layout import Framing, Tail, one_stripe
+from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STRIPES, Framing, Tail, one_stripe
+from paimon_spark.format.orc.messages import message, messages, with_field
 from paimon_spark.format.orc.orc_format import WHOLE_BYTES, OrcReader
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
@@ -150,6 +151,58 @@ def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
     assert most < rows.nbytes / 4
 
 
+@pytest.mark.parametrize("kind", ["array", "row", "map", "with old times"])
+def test_repeated_texts_are_decoded_piece_by_piece(kind: str) -> None:
+    text = pa.array(["x" * 1000] * 40_000)
+    at = np.arange(len(text) + 1, dtype=np.int32)
+    inner = parse_atomic("STRING")
+    column, t = {
+        "array": (pa.ListArray.from_arrays(at, text), ArrayType(inner)),
+        "row": (pa.StructArray.from_arrays([text], names=["x"]), RowType((DataField(1, "x", inner),))),
+        "map": (pa.MapArray.from_arrays(at, text, text), MapType(parse_atomic("STRING NOT NULL"), inner)),
+        "with old times": (text, inner),
+    }[kind]
+    old = np.random.default_rng(0).integers(-(2**50), 0, len(text))
+    fields = [DataField(0, "a", t), *fields_of(t="TIMESTAMP(6)")]
+    schema = to_arrow_schema(fields)
+    rows = pa.table([column.cast(schema.types[0]), pa.array(old).cast(schema.types[1])], schema=schema)
+    wanted = fields if kind == "with old times" else fields[:1]
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields, options={"orc.stripe.size": "64 kb"})
+    writer.write(rows)
+    writer.close()
+    with open_reader(store, PATH, wanted) as reader:
+        assert reader.num_row_groups > 1
+        found = list(reader.chunks(range(reader.num_row_groups), 2 << 20))
+    assert pa.Table.from_batches(found).equals(rows.select([f.name for f in wanted]))
+    assert max(b.nbytes for b in found) < 4 << 20
+
+
+def with_rows(table: pa.Table, of_stripe: int, of_file: int) -> InMemoryFileIO:
+    """Return a store with a file of one stripe whose footer has other numbers of rows."""
+    source = store_with(table, compression="uncompressed").open_input(PATH)
+    tail = Tail.read(source)
+    stripe = next(v for n, v in tail.footer if n == FOOTER_STRIPES and isinstance(v, bytes))
+    footer = [f for f in tail.footer if f[0] not in (FOOTER_STRIPES, FOOTER_ROWS)]
+    footer += [(FOOTER_STRIPES, message(with_field(messages(stripe), 5, of_stripe))), (FOOTER_ROWS, of_file)]
+    store = InMemoryFileIO()
+    store.write(PATH, source.read_at(tail.footer_at, 0) + tail.with_footer(sorted(footer, key=lambda f: f[0])))
+    return store
+
+
+def test_a_file_of_more_rows_than_its_stripes_is_damaged() -> None:
+    store = with_rows(pa.table({"a": [1, 2, 3]}), of_stripe=2, of_file=3)
+    with pytest.raises(CorruptTableError, match=r"its stripes have 2 rows, its footer records 3"):
+        open_reader(store, PATH, fields_of(a="BIGINT"))
+
+
+@pytest.mark.parametrize("limit", [WHOLE_BYTES, 0])
+def test_a_stripe_may_have_no_rows(limit: int) -> None:
+    store = with_rows(pa.table({"t": pa.array([1], pa.timestamp("us"))}), of_stripe=0, of_file=0)
+    with OrcReader(store, PATH, fields_of(t="TIMESTAMP(6)"), None, whole_bytes=limit) as reader:
+        assert list(reader.batches()) == []
+
+
 @pytest.mark.parametrize("limit", [WHOLE_BYTES, 0])
 def test_a_stripe_with_too_few_nanoseconds_is_damaged(limit: int) -> None:
     table = pa.table({"t": pa.array(range(5000), pa.timestamp("us"))})
@@ -269,6 +322,37 @@ def test_values_inside_of_null_structs_shift_nothing() -> None:
     writer.close()
     found = [v["r"]["m"] for b in read_batches(store, PATH, fields) for v in b.to_pylist()]
     assert found == [None, {"x": 1}, {"x": 2}, None, {"x": 4}]
+
+
+@pytest.mark.parametrize("inner", ["INT NOT NULL", "STRING NOT NULL", "DECIMAL(38, 2) NOT NULL"])
+def test_a_null_row_may_have_members_that_are_not_null(inner: str) -> None:
+    row = RowType((DataField(2, "x", parse_atomic(inner)),))
+    fields = [DataField(0, "r", RowType((DataField(1, "m", row),))), DataField(3, "a", ArrayType(row))]
+    schema = to_arrow_schema(fields)
+    rows = pa.Table.from_arrays([pa.nulls(3, t) for t in schema.types], schema=schema)
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(rows)
+    writer.close()
+    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(rows)
+
+
+@pytest.mark.parametrize("whole", [0, WHOLE_BYTES])
+@pytest.mark.parametrize("t", ["INT", "TIMESTAMP(3)"])
+@pytest.mark.parametrize("name", ["a.b", ".a", "a.b.c", "[0]", "", "*", "A", "1", "__filename", "__batch_index"])
+def test_columns_of_any_name_are_told_apart(name: str, t: str, whole: int) -> None:
+    members = (DataField(1, "b", parse_atomic(t)), DataField(2, "b.c", parse_atomic("INT")))
+    fields = [DataField(0, name, parse_atomic(t)), DataField(3, "a", RowType(members))]
+    schema = to_arrow_schema(fields)
+    table = pa.table([draw_array(random.Random(1), f.type, 50) for f in fields], schema=schema)
+    store = InMemoryFileIO()
+    writer = for_name("orc").open_writer(store, PATH, fields)
+    writer.write(table)
+    writer.close()
+    for wanted in (fields, fields[:1], fields[1:]):
+        with OrcReader(store, PATH, wanted, None, whole_bytes=whole) as reader:
+            found = pa.Table.from_batches(reader.batches(7))
+        assert found.equals(table.select([f.name for f in wanted]))
 
 
 class _Packed(Framing):
