@@ -371,7 +371,9 @@ class _Measure:
     """Computes the sizes of the types of one schema; names refer to previously defined types."""
 
     def __init__(self) -> None:
-        self._named: dict[str, _Size] = {}
+        self._named: dict[str, _Size | None] = {}
+        self._full_names: set[str] = set()
+        self._used: set[str] = set()
         self.defined: dict[str, Any] = {}
 
     def of(self, schema: Any, depth: int) -> _Size:
@@ -391,9 +393,11 @@ class _Measure:
     def _word(self, word: str) -> _Size:
         if word in _PRIMITIVES:
             return _Size(_PRIMITIVES[word], 1)
-        found = self._named.get(word.rpartition(".")[2])
+        short = word.rpartition(".")[2]
+        found = self._named.get(short)
         if found is None:
-            raise ValueError(f"its schema uses the type {word[:60]!r} before it is defined")
+            raise ValueError(f"its schema uses the type {word[:60]!r}, which is not defined before, or more than once")
+        self._used.add(short)
         return found
 
     def _object(self, schema: dict[str, Any], depth: int) -> _Size:
@@ -435,8 +439,13 @@ class _Measure:
         name = schema.get("name")
         if not isinstance(name, str):
             raise ValueError("its schema has a type that needs a name and has none")  # noqa: TRY004
-        short = name.rpartition(".")[2]
-        if short in self._named:
+        space, _, short = name.rpartition(".")
+        full = f"{space or schema.get('namespace', '')}.{short}"
+        if full in self._full_names or (short in self._named and short in self._used):
             raise ValueError(f"its schema defines the type {short[:60]!r} twice")
-        self._named[short], self.defined[short] = size, schema
+        self._full_names.add(full)
+        if short in self._named:  # types of other namespaces may have it, if each is used only where it is defined
+            self._named[short] = None
+        else:
+            self._named[short], self.defined[short] = size, schema
         return size

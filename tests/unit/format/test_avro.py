@@ -17,7 +17,7 @@ from paimon_spark.format.avro.avro_format import AvroReader
 from paimon_spark.format.avro.schema import avro_schema
 from paimon_spark.format.registry import for_name
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.types import DataField, MapType, parse_atomic
+from paimon_spark.spec.types import DataField, MapType, RowType, parse_atomic
 from tests.data_files import read_batches
 
 PATH = "/t/data-1.avro"
@@ -76,6 +76,36 @@ def test_what_avro_cannot_hold_is_refused() -> None:
         for_name("avro").open_writer(InMemoryFileIO(), PATH, [DataField(0, "t", parse_atomic("TIMESTAMP(9)"))])
     with pytest.raises(UnsupportedError, match="snappy"):
         for_name("avro").open_writer(InMemoryFileIO(), PATH, [], compression="snappy")
+
+
+@pytest.mark.parametrize("rows", [3, 60_000])
+@pytest.mark.parametrize("names", [("a_b", "a"), ("a.x", "b.x"), ("x.a_b", "y.a"), ("a.x", "a_x")])
+def test_rows_whose_names_collide_are_read_back(names: tuple[str, str], rows: int) -> None:
+    inner = RowType((DataField(1, "y", parse_atomic("BIGINT")),))
+    row = RowType((DataField(2, "b", inner),))
+    fields = [DataField(0, names[0], inner), DataField(3, names[1], row)]
+    schema = to_arrow_schema(fields)
+    made = [pa.array([{"y": i} for i in range(rows)]), pa.array([{"b": {"y": -i}} for i in range(rows)])]
+    table = pa.table([a.cast(t) for a, t in zip(made, schema.types, strict=True)], schema=schema)
+    store = InMemoryFileIO()
+    writer = for_name("avro").open_writer(store, PATH, fields)
+    writer.write(table)
+    writer.close()
+    assert pa.Table.from_batches(read_batches(store, PATH, fields)).equals(table)
+
+
+def test_records_of_one_name_in_two_namespaces() -> None:
+    def one(name: str, member: str) -> dict[str, Any]:
+        return {"type": "record", "name": name, "fields": [{"name": member, "type": "int"}]}
+
+    members = [{"name": "a", "type": one("p.x", "m")}, {"name": "b", "type": one("q.x", "n")}]
+    out = bytes_io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "r", "fields": members}, [{"a": {"m": 1}, "b": {"n": 2}}])
+    store = InMemoryFileIO()
+    store.write(PATH, out.getvalue())
+    a, b = (RowType((DataField(i, n, parse_atomic("INT")),)) for i, n in enumerate("mn"))
+    (batch,) = read_batches(store, PATH, [DataField(2, "a", a), DataField(3, "b", b)])
+    assert batch.to_pylist() == [{"a": {"m": 1}, "b": {"n": 2}}]
 
 
 def test_an_empty_union_map_is_no_row() -> None:

@@ -173,6 +173,15 @@ ENDLESS = {
             {"name": "n", "type": ["null", "r"]},
         ],
     },
+    "namesake before": {
+        "type": "record",
+        "name": "a.s",
+        "fields": [
+            {"name": "x", "type": {"type": "fixed", "name": "b.r", "size": 3}},
+            {"name": "y", "type": {"type": "fixed", "name": "c.r", "size": 0}},
+            {"name": "n", "type": {"type": "array", "items": "c.r"}},
+        ],
+    },
     "too deep": nested(100, "int"),
     "billion laughs": laughs(30),
     "negative size": {"type": "fixed", "name": "f", "size": -5},
