@@ -30,6 +30,9 @@ _SORTED_ALIKE = (
 )
 
 
+_UNSORTED: tuple[tuple[str, ...], int, int, int] = ((), 0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class BucketLayout:
     """The message that `BucketLayout` of the bridge reads.
@@ -42,6 +45,7 @@ class BucketLayout:
         runs: the largest number of sorted runs of a bucket: its rows, in the order of its files, are as many
             sequences of ascending keys. Keys are unique in one run, and in several only within each partition.
         most_rows: the number of rows in the files of the largest bucket, if rows are sorted.
+        most_bytes: the size of the files of the largest bucket, if rows are sorted.
     """
 
     buckets: int
@@ -50,6 +54,7 @@ class BucketLayout:
     sorted: tuple[str, ...]
     runs: int
     most_rows: int
+    most_bytes: int
 
 
 def is_bucketed(table: Table) -> bool:
@@ -80,8 +85,8 @@ def bucket_layout(plans: Sequence[SelectPlan], readings: Sequence[ReadRequest]) 
     return asdict(BucketLayout(buckets, function, fields, *_sorted_by(readings[0])))
 
 
-def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int, int]:
-    """Return the `sorted`, `runs` and `most_rows` of a layout.
+def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int, int, int]:
+    """Return the `sorted`, `runs`, `most_rows` and `most_bytes` of a layout.
 
     Returns: no columns if other readers than Spark's scan take part, if Spark sorts such keys differently, or if there
         are more than `_MOST_RUNS` runs.
@@ -90,13 +95,14 @@ def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int, int]:
     scans = (*modes.native_files, *modes.filtered_files)
     splits = [s for scan in scans for s in scan.splits]
     if not table.is_primary_key_table or has_unsorted_keys(table) or modes.workers or modes.small or not splits:
-        return (), 0, 0
+        return _UNSORTED
     if not all(_sorts_alike(f.type) for f in table.key_fields):
-        return (), 0, 0
+        return _UNSORTED
     if sum(s.file_count for s in splits) > _MOST_SORTED_FILES:
-        return (), 0, 0
+        return _UNSORTED
     runs: dict[int, int] = {}
     rows: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     last: dict[int, tuple[bytes, tuple[Any, ...]]] = {}
     for split in splits:
         bucket = split.bucket
@@ -106,10 +112,12 @@ def _sorted_by(reading: ReadRequest) -> tuple[tuple[str, ...], int, int]:
             if before is None or before[0] != split.partition or before[1] >= low:
                 runs[bucket] = runs.get(bucket, 0) + 1
                 if runs[bucket] > _MOST_RUNS:
-                    return (), 0, 0
+                    return _UNSORTED
             last[bucket] = (split.partition, high)
             rows[bucket] = rows.get(bucket, 0) + file.row_count
-    return tuple(f.name for f in table.key_fields), max(len(scans), *runs.values()), max(rows.values())
+            sizes[bucket] = sizes.get(bucket, 0) + file.file_size
+    keys = tuple(f.name for f in table.key_fields)
+    return keys, max(len(scans), *runs.values()), max(rows.values()), max(sizes.values())
 
 
 def _sorts_alike(t: DataType) -> bool:

@@ -173,3 +173,19 @@ def test_a_row_keeps_the_name_of_its_file(joins: SparkSession, tmp_path: Path) -
                  f"(SELECT k, input_file_name() AS own FROM {streamed}) t JOIN looked_up u ON t.k = u.k")  # fmt: skip
         every, right = joins.sql(query).first() or (0, 0)
         assert every == right > 0, streamed
+
+
+def test_kept_texts_are_those_of_their_rows(joins: SparkSession, tmp_path: Path) -> None:
+    """Rows of several runs look up texts with NULLs, repeated and long values, and bytes."""
+    text = "CASE id % 4 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN repeat(concat('é', id % 3), 300) ELSE concat('t', id) END"
+    joins.sql("CREATE TABLE u (k BIGINT, a STRING, b BINARY, c DECIMAL(38, 2), r STRUCT<x: INT, y: STRING>) "
+              "TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '3')")  # fmt: skip
+    joins.sql(f"INSERT INTO u SELECT id * 2, a, encode(a, 'UTF-16'), CAST(id / 7 AS DECIMAL(38, 2)), "
+              f"named_struct('x', CAST(id AS INT), 'y', a) FROM (SELECT id, {text} AS a FROM range({ROWS // 2}))")  # fmt: skip
+    create(joins, tmp_path, "runs", {"k": "id"}, "'primary-key' = 'k', 'write-only' = 'true'",
+           f"SELECT id FROM range({ROWS})", f"SELECT id FROM range({ROWS // 2}, {2 * ROWS})")  # fmt: skip
+    joins.table("u").write.parquet(f"{tmp_path}/u")
+    joins.read.parquet(f"{tmp_path}/u").createOrReplaceTempView("p_u")
+    query = "SELECT t.k, u.a, u.b, u.c, u.r FROM {}runs t LEFT JOIN {}u u ON t.k = u.k"
+    assert "PaimonMergeJoin" in plan(joins.sql(query.format("", "")))
+    assert summary(joins, query.format("", "")) == summary(joins, query.format("p_", "p_"))

@@ -8,14 +8,14 @@ import org.apache.spark.sql.catalyst.plans.physical._
 /** The bucketing of the rows of a read: the number of buckets of all partitions, the bucket function, the columns by
   * which rows are sorted, in how many sorted runs those of a bucket are at most, and how many a bucket has at most. */
 case class BucketLayout(buckets: Int, function: String, keys: Seq[HashedField], sorted: Seq[String], runs: Int,
-    mostRows: Long)
+    mostRows: Long, mostBytes: Long)
 
 object BucketLayout {
   /** The layout in the engine's plan of a read; None if partitions differ in it. */
   def of(plan: JsonNode): Option[BucketLayout] = Json.optional(plan, "layout").map(json =>
     BucketLayout(json.get("buckets").asInt(), json.get("function").asText(),
       Json.items(json.get("fields")).map(HashedField.fromJson), Json.strings(json.get("sorted")),
-      json.get("runs").asInt(), json.get("most_rows").asLong()))
+      json.get("runs").asInt(), json.get("most_rows").asLong(), json.get("most_bytes").asLong()))
 }
 
 /** Rows of bucket b are in task b. It is the hash partitioning of an expression whose Spark hash selects task b, so that

@@ -25,12 +25,16 @@ object SortedRuns {
   private val MostKept = 16L << 20
   /** The cost of sorting a row, in rows that are passed over in another run. */
   private val SortCost = 4
+  /** The size of texts in memory to that of their files; `BatchCopies` has each value of a batch once. */
+  private val Compression = 8
 
   def apply(keys: Seq[Attribute], layout: BucketLayout, scan: PaimonScan): SortedRuns = {
     val size = scan.estimateStatistics()
     val rows = size.numRows().orElse(layout.mostRows * layout.buckets)
     val ofRow = size.sizeInBytes().getAsLong / math.max(rows, 1) + 1
-    SortedRuns(keys, layout.runs, rows, layout.mostRows * ofRow)
+    val isFixed = scan.readSchema.fields.forall(f => UnsafeRow.isFixedLength(f.dataType))
+    val mostBytes = math.max(layout.mostRows * ofRow, if (isFixed) 0 else layout.mostBytes * Compression)
+    SortedRuns(keys, layout.runs, rows, mostBytes)
   }
 }
 
