@@ -24,19 +24,6 @@ def test_a_created_table_shows_what_was_asked_for(spark: SparkSession) -> None:
     assert [r[1] for r in rows(spark, "SHOW TABLES")] == ["t"]
 
 
-def test_describe_gives_the_first_rows_of_describe_extended(spark: SparkSession) -> None:
-    spark.sql(
-        "CREATE TABLE t (id BIGINT COMMENT 'it''s', `a b` CHAR(3), s STRUCT<x: INT>, `p q` STRING COMMENT 'x', dt DATE) "
-        "PARTITIONED BY (`p q`, dt)"
-    )
-    spark.sql("CREATE TABLE u (id INT)")
-    for table, partitioned in (("t", 4), ("u", 0), ("`u$files`", 0)):
-        short, full = spark.sql(f"DESCRIBE {table}"), spark.sql(f"DESCRIBE EXTENDED {table}")
-        assert short.schema == full.schema
-        assert short.collect() == full.collect()[: len(spark.table(table).columns) + partitioned]
-    assert rows(spark, "DESCRIBE t")[-2:] == [("`p q`", "string", "x"), ("dt", "date", None)]
-
-
 def test_show_tables_matches_a_pattern(spark: SparkSession) -> None:
     for name in ("orders", "order_lines", "users"):
         spark.sql(f"CREATE TABLE {name} (id INT)")

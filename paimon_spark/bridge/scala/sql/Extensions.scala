@@ -44,7 +44,6 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     extensions.injectPostHocResolutionRule(session => RowLevelRule(session))
     extensions.injectPostHocResolutionRule(_ => ResolveAnalyze)
     extensions.injectPostHocResolutionRule(_ => ViewDescriptions)
-    extensions.injectPostHocResolutionRule(_ => TableDescriptions)
     extensions.injectPostHocResolutionRule(_ => TableListings)
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedTables(session))
     extensions.injectPostHocResolutionRule(session => ExplainUnresolvedDatabases(session))

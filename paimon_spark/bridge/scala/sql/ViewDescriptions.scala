@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable,
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.{escapeSingleQuotedString, quoteIfNeeded}
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
-import org.apache.spark.sql.execution.command.{DescribeCommandBase, LeafRunnableCommand}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
 /** DESCRIBE and SHOW CREATE TABLE of views; Spark's commands would describe a table. What only tables can do fails. A
   * plan that is no more than a view is a question of `spark.catalog`, which calls all but `ResolvedPersistentView` a
@@ -46,7 +46,7 @@ object ViewDescriptions extends Rule[LogicalPlan] {
 }
 
 case class DescribeView(view: PaimonView, extended: Boolean, override val output: Seq[Attribute])
-    extends DescribeCommandBase {
+    extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val columns = view.catalogTable.schema.fields.toSeq.map(f => Row(f.name, f.dataType.simpleString, f.getComment().orNull))
     if (extended) columns ++ (Row("", "", "") +: details.map { case (k, v) => Row(k, v, "") }) else columns
