@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.core.row_level.upserted_rows import NewRows, UpsertRules
@@ -54,6 +55,11 @@ def order_of(row: Row, sequence: str) -> list[Row]:
     ]
 
 
+def bytes_of(row: Row) -> Row:
+    """What tells rows with equal keys apart: the sign of a zero, and the blanks at the end of a text."""
+    return math.copysign(1, 0.0 if row[0] is None else row[0]), row[1] or ""
+
+
 def type_of(name: str) -> type:
     return str if name == "u" else int
 
@@ -70,7 +76,7 @@ def test_the_largest_sequence_remains(options: dict[str, str], sequence: str, ba
     table, state = table_of(options, sequence), dict[Row, Row]()
     for batch in batches:
         insert_arrow(table, frame(table, batch))
-        for row in sorted(batch, key=lambda r: [*order_of(r, sequence), *order_of(r, "suv")]):
+        for row in sorted(batch, key=lambda r: [*order_of(r, sequence), *order_of(r, "suv"), *bytes_of(r)]):
             old = state.get(key(row))
             if old is None or order_of(row, sequence) >= order_of(old, sequence):
                 state[key(row)] = row
@@ -95,6 +101,7 @@ def test_without_a_sequence_every_new_row_remains(options: dict[str, str], batch
 
 
 @settings(max_examples=50, deadline=None)
+@example(batch=[(0.0, "a ", 1, "x", 0), (-0.0, "a ", 1, "x", 0)], order=Random(0))
 @given(batch=st.lists(ROW, min_size=1, max_size=20), order=st.randoms())
 def test_the_newest_rows_do_not_depend_on_the_order(batch: list[Row], order: Any) -> None:
     table = table_of({}, "s")

@@ -45,7 +45,8 @@ class UpsertRules:
     Attributes:
         key: the columns that identify a row.
         sequence: the columns that order the rows of a key, most significant first.
-        ties: the other columns with an order; of new rows with an equal sequence, the largest by these remains.
+        ties: the other columns with an order, and those whose equal values may have different bytes; of new rows with
+            an equal sequence, the largest by these remains.
         changed: the columns in which a new row may differ from the one that it replaces.
         moves: whether a new row may belong to another bucket than the row that it replaces.
     """
@@ -61,10 +62,12 @@ class UpsertRules:
         """Return the rules of a table."""
         schema, options = table.schema, table.options
         named = {*options.upsert_key, *options.sequence_field}
+        ties = [f for f in schema.fields if f.name not in named and is_ordered(f.type)]
+        ties += [f for f in schema.fields if f.name in named and has_root(f.type, _INEXACT)]
         return cls(
             tuple(map(schema.field, options.upsert_key)),
             tuple(map(schema.field, options.sequence_field)),
-            tuple(f for f in schema.fields if f.name not in named and is_ordered(f.type)),
+            tuple(ties),
             tuple(f.name for f in schema.fields if f.name not in options.upsert_key or has_root(f.type, _INEXACT)),
             _moves(table),
         )
