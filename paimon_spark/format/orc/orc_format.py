@@ -34,7 +34,7 @@ STRIPE_BYTES = 8 << 20
 """The library holds a stripe in memory until it is full, several times for a moment."""
 _RATIO = 0.35
 _UNPACKED = 1 / _RATIO
-_AHEAD = 2
+_AHEAD = 3
 """Batches are so many times smaller than chunks, because pyarrow decodes a few ahead."""
 WHOLE_BYTES = 8 << 20
 _HEADER_BYTES = 3
