@@ -257,7 +257,8 @@ class Tail:
         self, source: pa.NativeFile, chosen: Sequence[int], columns: Sequence[str], batch_rows: int | None
     ) -> Iterator[pa.RecordBatch]:
         """Yield some columns of some stripes, in any order; see `decoded`."""
-        names = {str(self.numbers[c]): c for c in columns}
+        numbers = self.numbers
+        names = {str(numbers[c]): c for c in columns}
         for batch in decoded(self.of_stripes(source, chosen), list(names), batch_rows):
             yield batch.rename_columns([names[n] for n in batch.schema.names])
 

@@ -210,11 +210,13 @@ class OrcReader:
         return self._row_bytes
 
     def _estimated_width(self) -> float:
-        known = {} if self._tail is None else self._tail.bytes_of_values(self._source)
+        fixed = {f.name: _fixed_bytes(f.type) for f in to_arrow_schema(self._fields)}
+        known = self._tail.bytes_of_values(self._source) if self._tail is not None and None in fixed.values() else {}
         rows = max(1, self.row_count)
         width = 0.0
-        for f in to_arrow_schema(self._fields):
-            size = known[f.name] / rows if f.name in known else _fixed_bytes(f.type)
+        for name, size in fixed.items():
+            if size is None and name in known:
+                size = known[name] / rows
             if size is None:
                 return (self._actual_size or 0) * _UNPACKED / rows
             width += size

@@ -95,7 +95,8 @@ class TimestampFile:
         types = {f.name: f.type for f in fields}
         chosen = ((i, self.tail.stripes[i].rows) for i in stripes)
         left, decode = 0, None
-        columns = [str(self.tail.numbers[n]) for n in types]
+        numbers = self.tail.numbers
+        columns = [str(numbers[n]) for n in types]
         for batch in decoded(self._timeless(stripes), columns, batch_rows):
             if not batch.num_rows:
                 continue

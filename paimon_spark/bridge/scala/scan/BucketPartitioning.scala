@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.plans.physical._
 
 /** The bucketing of the rows of a read: the number of buckets of all partitions, the bucket function, the columns by
-  * which rows are sorted, in how many sorted runs those of a bucket are at most, and how many a bucket has at most. */
+  * which rows are sorted, in how many sorted runs those of a bucket are at most, and how many, in how many bytes of files,
+  * a bucket has at most. */
 case class BucketLayout(buckets: Int, function: String, keys: Seq[HashedField], sorted: Seq[String], runs: Int,
     mostRows: Long, mostBytes: Long)
 
