@@ -19,7 +19,7 @@ from paimon_spark.engine.expiry.orphans import OrphanPlan, execute_orphans, plan
 from paimon_spark.engine.expiry.purge import PurgePlan, execute_purge, plan_purge
 from paimon_spark.engine.health.findings import counted
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.engine.trash import TrashRequest, open_run
+from paimon_spark.engine.trash import TrashRequest, TrashRuns, open_run
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.identifier import Identifier
 
@@ -119,21 +119,8 @@ class RemoveOrphanFiles:
         work = plan.payload
         if work.dry_run:
             return _dry_run(work)
-        opened: list[TrashRun] = []
-
-        def trash_of(table: Table) -> TrashRun | None:
-            run = open_run(table, work.trash)
-            opened.extend([run] if run is not None else [])
-            return run
-
-        try:
-            done = execute_orphans(work.plan, trash_of)
-        except BaseException:
-            for run in opened:
-                run.settle()
-            raise
-        for run in opened:
-            run.finish(ctx.clock_millis())
+        with TrashRuns(work.trash) as runs:
+            done = execute_orphans(work.plan, runs.open)
         return Report(
             result_rows=[(done.files, done.bytes, None)],
             status=work.status(DONE if done.files or work.plan.actions else NOTHING_TO_DO),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from paimon_spark.core.maintenance.deletion import DELETE, Action
 from paimon_spark.core.maintenance.trash import (
@@ -80,6 +80,31 @@ def open_run(table: Table, request: TrashRequest, *, target: int | None = None) 
         kind=request.kind,
     )
     return TrashRun(table, record)
+
+
+class TrashRuns:
+    """The runs of a removal from several tables, as a context: they end with it, also if it fails."""
+
+    def __init__(self, request: TrashRequest) -> None:
+        self._request = request
+        self._opened: list[TrashRun] = []
+
+    def open(self, table: Table) -> TrashRun | None:
+        """Return a new run for what is removed from a table, or None if that is deleted for good."""
+        run = open_run(table, self._request)
+        if run is not None:
+            self._opened.append(run)
+        return run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        for run in self._opened:
+            if failed is None:
+                run.finish(self._request.clock_millis)
+            else:
+                run.settle()
 
 
 @dataclass(frozen=True, slots=True)

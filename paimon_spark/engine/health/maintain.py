@@ -27,7 +27,7 @@ from paimon_spark.engine.health.doctor import Diagnosis
 from paimon_spark.engine.health.findings import Code, Finding, call, sql_name
 from paimon_spark.engine.refs.tags import DeleteTagsPlan, execute_delete_tags, expired_tags, plan_delete_tags
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, execute_empty, open_run, plan_empty
+from paimon_spark.engine.trash import EmptyTrashPlan, TrashRequest, TrashRuns, execute_empty, plan_empty
 from paimon_spark.errors import PaimonError, StatementCancelledError
 from paimon_spark.spec.units import MAX_INT
 
@@ -268,16 +268,8 @@ def _removed_orphans(plan: OrphanPlan, table: Table, clock: Callable[[], int]) -
         clock_millis=clock(),
         arguments={"table": table.identifier.full_name},
     )
-    run = open_run(table, request)
-    try:
-        done = execute_orphans(plan, lambda _: run)
-    except BaseException:
-        if run is not None:
-            run.settle()
-        raise
-    if run is not None:
-        run.finish(clock())
-    return done
+    with TrashRuns(request) as runs:
+        return execute_orphans(plan, runs.open)
 
 
 def _compacted(
