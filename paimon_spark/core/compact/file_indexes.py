@@ -8,7 +8,6 @@ from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.scan.file_indexes import index_files
 from paimon_spark.core.table import Table
-from paimon_spark.errors import PaimonError
 from paimon_spark.format.file_index.container import ReadRange, read_places
 from paimon_spark.format.file_index.writer import FileIndexWriter
 from paimon_spark.spec.bounds import Int
@@ -49,7 +48,7 @@ class IndexRewriter:
             return False
         try:
             places = read_places(self._reader(task))
-        except (ValueError, FileNotFoundError, PaimonError):
+        except (ValueError, FileNotFoundError):
             return False
         return {(column, kind) for column, kinds in places.items() for kind in kinds} == wanted
 
