@@ -8,6 +8,7 @@ import scala.util.Using
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
+import org.apache.spark.SparkException
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
@@ -58,7 +59,7 @@ class JvmFrames {
     val filtered = Option(superseded).fold[LogicalPlan](scan) { rows =>
       Filter(NotSuperseded(bySource(json.get("file_path").asText()), bySource(rowIndex.get), rows), scan)
     }
-    Dataset.ofRows(session, Project(columns, filtered))
+    JvmFrames.analyzed(session, Project(columns, filtered))
   }
 
   /** A frame of one string column `split`, one task a row: the lines, or `@file` with them. */
@@ -84,23 +85,23 @@ class JvmFrames {
 
   /** The rows of each task in Arrow batches: a frame of the one column `rows`. */
   def arrowBatches(frame: Dataset[Row]): Dataset[Row] =
-    Dataset.ofRows(sessionOf(frame), pack(frame.queryExecution.analyzed))
+    JvmFrames.analyzed(sessionOf(frame), pack(frame.queryExecution.analyzed))
 
   /** The same frame, run by another session: in a Spark Connect server, each session has Python workers of its own. */
   def onSession(frame: Dataset[Row], session: SparkSession): Dataset[Row] =
-    Dataset.ofRows(session, frame.queryExecution.analyzed)
+    JvmFrames.analyzed(session, frame.queryExecution.analyzed)
 
   /** The same frame, run so that the Python function in it gets one row in a batch. */
   def singleRowBatches(frame: Dataset[Row]): Dataset[Row] =
-    Dataset.ofRows(sessionOf(frame), SingleRowBatches(frame.queryExecution.analyzed))
+    JvmFrames.analyzed(sessionOf(frame), SingleRowBatches(frame.queryExecution.analyzed))
 
   /** The same frame, whose Python function is ours: failures of its tasks have the engine's message. */
   def describe(frame: Dataset[Row]): Dataset[Row] =
-    Dataset.ofRows(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
+    JvmFrames.analyzed(sessionOf(frame), PaimonTasks(frame.queryExecution.analyzed))
 
   /** The same frame, a read by a Python function of ours, whose batches are not divided into rows. */
   def workerBatches(frame: Dataset[Row]): Dataset[Row] =
-    Dataset.ofRows(sessionOf(frame), WorkerBatches.of(frame.queryExecution.analyzed))
+    JvmFrames.analyzed(sessionOf(frame), WorkerBatches.of(frame.queryExecution.analyzed))
 
   /** The failure of a job, as found by `TaskFailure`. */
   def failure(error: Throwable): String = TaskFailure.description(error)
@@ -138,7 +139,7 @@ class JvmFrames {
         else packedLater(RepartitionByExpression(Seq(task), hashed, tasks))
       case None => packedLater(hashed)
     }
-    Dataset.ofRows(sessionOf(frame), placed)
+    JvmFrames.analyzed(sessionOf(frame), placed)
   }
 
   private def shufflePacked(plan: LogicalPlan, task: Expression, tasks: Int): LogicalPlan = {
@@ -183,6 +184,14 @@ object JvmFrames {
     else Using.resource(Files.newBufferedReader(Paths.get(text.substring(1)))) { reader =>
       use(Iterator.continually(reader.readLine()).takeWhile(_ != null))
     }
+
+  /** The frame of a plan in which nothing is left to resolve: Spark's analyzer, with the rules of all extensions, would
+    * take longer than the rest of the planning of a scan. */
+  def analyzed(session: SparkSession, plan: LogicalPlan): Dataset[Row] = {
+    if (!plan.resolved) throw SparkException.internalError(s"A plan has unresolved expressions.\n$plan")
+    plan.setAnalyzed()
+    Dataset.ofRows(session, plan)
+  }
 
   def mayHoldNaN(dataType: DataType): Boolean = dataType.existsRecursively {
     case FloatType | DoubleType => true

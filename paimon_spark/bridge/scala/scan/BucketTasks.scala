@@ -106,7 +106,7 @@ object BucketSplits {
       val Array(task, bucket, text) = line.split("\t", 3)
       (task.toInt, bucket.toInt, text)
     }.toIndexedSeq)
-    Dataset.ofRows(session, BucketSplitsPlan(Seq(AttributeReference("split", StringType)()), new BucketSplits(parsed)))
+    JvmFrames.analyzed(session, BucketSplitsPlan(Seq(AttributeReference("split", StringType)()), new BucketSplits(parsed)))
   }
 }
 

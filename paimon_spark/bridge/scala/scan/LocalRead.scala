@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
-import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 import org.apache.spark.sql.util.ArrowUtils
@@ -138,7 +137,7 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
   }
 
   @transient override protected lazy val distributed: SparkPlan =
-    Dataset.ofRows(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
+    JvmFrames.analyzed(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
       .queryExecution.executedPlan
 
   override protected def doExecute(): RDD[InternalRow] = answer() match {
