@@ -15,6 +15,7 @@ from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.casts.times import UTC, instant_millis
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.time_fractions import without_fractions
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
@@ -36,7 +37,6 @@ from paimon_spark.spec.types import (
     type_text,
 )
 
-_UNITS = ("s", "ms", "us", "ns")
 _RECODE_FROM = 1 << 40
 
 
@@ -139,7 +139,7 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
     arrow = to_arrow_type(f.type)
     if column.type != arrow:
         try:
-            column = column.cast(arrow, safe=not _coarser(column.type, arrow))
+            column = without_fractions(column, arrow).cast(arrow)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
             raise misfit(f, rules.name, str(e)) from e
     if _has_required(f.type):
@@ -220,13 +220,6 @@ def _default(f: DataField, zone: str) -> pa.Scalar:
         (millis,) = instant_millis(np.array([value.millis]), zone)
         value = Timestamp(int(millis), value.nano_of_milli)
     return arrow_scalar(value, f.type)
-
-
-def _coarser(given: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether a cast only truncates fractions of a second; a cast to a finer unit may overflow."""
-    if not (pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted)):
-        return False
-    return _UNITS.index(wanted.unit) <= _UNITS.index(given.unit)
 
 
 def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules) -> npt.NDArray[np.int8]:

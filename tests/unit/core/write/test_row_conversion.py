@@ -109,3 +109,37 @@ def nested_table(columns: dict[str, DataType], file_format: str) -> Table:
     table = Table.of(Identifier("db", "t"), "/warehouse/db.db/t", schema, InMemoryFileIO())
     assert table.schema_store.try_create(schema)
     return table
+
+
+@pytest.mark.parametrize(
+    ("t", "unit", "given", "kept"),
+    [
+        ("TIMESTAMP(3)", "us", [-1, -999, -1000, -1001, 1999], [-1, -1, -1, -2, 1]),
+        ("TIMESTAMP(3)", "ns", [-1, -1_000_001, 1_999_999], [-1, -2, 1]),
+        ("TIMESTAMP(6)", "ns", [-1, -1000, -1001], [-1, -1, -2]),
+        ("TIMESTAMP(9)", "us", [-1, 1], [-1000, 1000]),
+        ("TIMESTAMP(3)", "us", [1_729_989_000_123_456, 1_729_992_600_123_456], [1_729_989_000_123, 1_729_992_600_123]),
+    ],
+)
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_fractions_that_a_column_lacks_are_cut_downwards(
+    t: str, unit: str, given: list[int], kept: list[int], zone: str | None
+) -> None:
+    column = parse_atomic(t if zone is None else f"{t} WITH LOCAL TIME ZONE")
+    rows = pa.table({"c": pa.array([*given, None], pa.int64()).cast(pa.timestamp(unit, zone))})
+    found = prepare_batch(rows, rules_for(column, "parquet")).columns.column("c")
+    assert found.cast(pa.int64()).to_pylist() == [*kept, None]
+
+
+@pytest.mark.parametrize("t", [NESTED[0], NESTED[1], NESTED[2]], ids=lambda t: type(t).__name__)
+def test_fractions_inside_other_values_are_cut_alike(t: DataType) -> None:
+    coarse = parse_atomic("TIMESTAMP(3)")
+    wanted = {
+        ArrayType: ArrayType(coarse),
+        RowType: RowType((DataField(1, "x", ArrayType(coarse)),)),
+        MapType: MapType(parse_atomic("INT NOT NULL"), coarse),
+    }[type(t)]
+    given, whole = nested(t, [-1001, 7, -1, 2000]), nested(t, [-2000, 0, -1000, 2000])
+    both = pa.concat_arrays([nested(t, [5]), given, pa.nulls(1, given.type), given.slice(0, 0)])
+    found = prepare_batch(pa.table({"c": both}).slice(1), rules_for(wanted, "parquet")).columns.column("c")
+    assert found.to_pylist() == [*whole.to_pylist(), None]
