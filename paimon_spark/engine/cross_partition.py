@@ -72,7 +72,7 @@ def with_existing_keys(
     keys = tuple(table.schema.field(k) for k in table.schema.primary_keys)
     both = both.append_column(SHUFFLE_HASH, pa.array(hash_rows(both, keys)))
     both = both.append_column(_ORDER, pa.array(np.arange(both.num_rows)))
-    by = [*table.schema.primary_keys, EXISTING_BUCKET, _ORDER]
+    by = [SHUFFLE_HASH, *table.schema.primary_keys, EXISTING_BUCKET, _ORDER]  # 0.0 and -0.0 are equal to a sort
     order = pc.sort_indices(both, sort_keys=[(name, "ascending") for name in by])
     yield from both.drop_columns([_ORDER]).take(order).to_batches(max_chunksize=DEFAULT_BATCH_ROWS)
 

@@ -16,6 +16,8 @@ from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
+from paimon_spark.testing.tables import new_table
+from tests import small_tables
 from tests.small_tables import crossing, sorted_rows
 
 
@@ -82,3 +84,15 @@ def test_random_writes(seed: int) -> None:
         model |= {k: (v, p) for k, v, p in rows}
         assert sorted_rows(table) == sorted((k, v, p) for k, (v, p) in model.items())
         assert violations(table) == []
+
+
+def test_zeros_of_both_signs_are_two_keys() -> None:
+    table = new_table({"k": "DOUBLE", "v": "INT", "p": "STRING"}, primary_key=["k"], partition=["p"])
+    small_tables.put(table, (0.0, 1, "a"), (-0.0, 2, "a"), (float("nan"), 3, "a"))
+    small_tables.put(table, (0.0, 4, "b"), (-0.0, 5, "b"), (0.0, 6, "b"), (float("nan"), 7, "b"))
+    assert sorted((str(k), v, p) for k, v, p in small_tables.rows(table)) == [
+        ("-0.0", 5, "b"),
+        ("0.0", 6, "b"),
+        ("nan", 7, "b"),
+    ]
+    assert violations(table) == []
