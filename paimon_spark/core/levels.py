@@ -67,12 +67,15 @@ def key_range(file: DataFileMeta, key_types: Sequence[DataType]) -> KeyRange:
 
 
 def comparable(values: Iterable[Any]) -> tuple[Any, ...]:
-    """Return decoded key values as a tuple that compares in key order (NaN is the largest float, and equals itself)."""
+    """Return decoded key values as a tuple that compares in key order.
+
+    NaN is the largest float, and equals itself; -0.0 comes before 0.0.
+    """
     return tuple(_number(v) if isinstance(v, float) else v for v in values)
 
 
-def _number(value: float) -> tuple[bool, float]:
-    return (True, 0.0) if math.isnan(value) else (False, value)
+def _number(value: float) -> tuple[bool, float, float]:
+    return (True, 0.0, 0.0) if math.isnan(value) else (False, value, math.copysign(1.0, value))
 
 
 def sections(files: Iterable[DataFileMeta], key_types: Sequence[DataType]) -> list[list[SortedRun]]:

@@ -33,3 +33,4 @@ def test_negative_keys_and_nan_order() -> None:
     assert comparable([float("inf")]) < comparable([float("nan")])
     assert comparable([float("nan"), 1]) == comparable([float("nan"), 1])
     assert comparable([float("nan"), 1]) < comparable([float("nan"), 2])
+    assert comparable([-1.0]) < comparable([-0.0]) < comparable([0.0]) < comparable([1e-300])

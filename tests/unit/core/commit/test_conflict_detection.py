@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from paimon_spark.core.commit.change_set import Change
 from paimon_spark.core.commit.conflict_detection import (
     BucketCountChanged,
@@ -24,6 +26,8 @@ from paimon_spark.spec.manifest import (
     IndexManifestEntry,
     ManifestEntry,
 )
+from paimon_spark.spec.rows import encode_row
+from paimon_spark.spec.types import TypeRoot, atomic
 from tests.unit.core import samples
 
 KEY = [samples.INT]
@@ -62,6 +66,18 @@ def test_levels_above_0_stay_disjoint() -> None:
     assert find_conflict([add(low), add(high)], [add(middle.upgrade(0))], CommitKind.COMPACT, KEY) is None
     swap = [remove(low), remove(high), add(middle)]
     assert find_conflict([add(low), add(high)], swap, CommitKind.COMPACT, KEY) is None
+
+
+def test_files_that_end_and_begin_with_zero_are_disjoint() -> None:
+    double = atomic(TypeRoot.DOUBLE)
+
+    def file(low: float, high: float) -> DataFileMeta:
+        return replace(samples.file(level=2), min_key=encode_row([low], [double]), max_key=encode_row([high], [double]))
+
+    below, above = file(-1.0, -0.0), file(0.0, 1.0)
+    assert find_conflict([], [add(below), add(above)], CommitKind.COMPACT, [double]) is None
+    found = find_conflict([add(below)], [add(file(-0.0, 1.0))], CommitKind.COMPACT, [double])
+    assert isinstance(found, KeyRangesOverlap)
 
 
 def test_bucket_counts() -> None:
