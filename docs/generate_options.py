@@ -96,7 +96,8 @@ files that are deleted with the task. At the end they are merged into files with
 `spill-compression` (zstd, lz4 or none), `spill-compression.zstd-level`, `local-sort.max-num-file-handles` and
 `write-buffer-spill.max-disk-size`, a limit per task. When the disk space is exhausted, or with `write-buffer-spillable`
 = false, full buffers are written as files of level 0. Rows of append tables are not spilled: they are streamed into
-their files, in smaller row groups when memory is short.
+their files, in smaller row groups when memory is short. A task has at most 256 of these files open: rows of more
+partitions that come in no order are divided among more files.
 
 Where rows are spilled, a buffer of less than 1 MB counts as 1 MB, so that several runs can be read at once. The number
 of runs read at once is limited by `local-sort.max-num-file-handles` and by half of the buffer (128 runs with the

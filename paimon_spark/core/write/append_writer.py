@@ -55,6 +55,15 @@ class AppendWriter:
         self._write_waiting()
         self._writer.flush()
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a file is open."""
+        return self._writer.is_open
+
+    def roll(self) -> None:
+        """Close the open file; the rows buffered here go to the next one."""
+        self._writer.roll()
+
     def detach(self) -> None:
         """Copy the buffered rows so that the batches they are slices of can be freed."""
         self._waiting = own_copy(self._waiting)

@@ -122,6 +122,11 @@ class RollingWriter:
         """Return the approximate bytes of rows that the open file buffers."""
         return self._open.writer.buffered_bytes if self._open is not None else 0
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a file is open."""
+        return self._open is not None
+
     def flush(self) -> None:
         """Write out buffered rows; if the format still buffers rows, close the file."""
         if self._open is not None:

@@ -42,6 +42,8 @@ from paimon_spark.spec.rows import encode_row
 
 _PIECES_OF_A_BUFFER = 8
 """A batch is processed in slices of this fraction of the buffer, because each slice is copied when it is split."""
+_MOST_FILES = 256
+"""Maximum number of buckets of an append table with an open file: a process can open about a thousand files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,8 @@ class TableWriter(AbortableWriter):
         self._budget = budget if spill is None else spill.rules.buffer
         self._spill = spill
         self._buckets: dict[BucketKey, MergeTreeWriter | AppendWriter] = {}
+        self._writing: dict[AppendWriter, None] = {}
+        """The writers with an open file, the last used one last."""
         self._indexes: dict[bytes, HashIndex] = {}
         self._paths = table.paths
         self._index_paths: list[str] = []
@@ -199,7 +203,9 @@ class TableWriter(AbortableWriter):
         width = rows.columns.nbytes // rows.count + 16
         ends = [*starts[1:], rows.count]
         for (code, bucket), start, end in zip(groups, starts, ends, strict=True):
-            self._bucket(BucketKey(partitions[code], bucket)).add(rows.slice(start, end - start), width * (end - start))
+            writer = self._bucket(BucketKey(partitions[code], bucket))
+            writer.add(rows.slice(start, end - start), width * (end - start))
+            self._limit_files(writer)
         self._relieve()
 
     @translate_io_errors()
@@ -331,9 +337,20 @@ class TableWriter(AbortableWriter):
             if held > budget // 2:
                 held -= size
                 writer.flush()
+                self._limit_files(writer)
             else:
                 writer.detach()
         pa.default_memory_pool().release_unused()
+
+    def _limit_files(self, writer: MergeTreeWriter | AppendWriter) -> None:
+        """Close the file of another bucket if `writer` has an open one and there are too many: the longest unused."""
+        if isinstance(writer, AppendWriter) and writer.is_open:
+            self._writing.pop(writer, None)
+            self._writing[writer] = None
+            if len(self._writing) > _MOST_FILES:
+                unused = next(iter(self._writing))
+                del self._writing[unused]
+                unused.roll()
 
 
 def cross_partition_rows(table: Table) -> UnsupportedError:
