@@ -93,12 +93,17 @@ def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[T
     last = _last_tag(table)
     done = 0 if last is None else last[1]
     following = None if last is None else last[0] + period
+
+    def ends_period(time: datetime) -> bool:
+        return following is None or time - delay >= following + period
+
+    newest = table.snapshots.latest()
+    latest = None if newest is None else _time_of(newest, zone, watermark=watermark)
+    if latest is not None and not ends_period(latest):
+        return  # times do not decrease, so the snapshots before it need not be read
     for snapshot in _snapshots_from(table, done + 1):
-        millis = snapshot.watermark if watermark else snapshot.time_millis
-        if millis is None or not LEAST_MILLIS <= millis <= MOST_MILLIS:  # Flink: the least number is no watermark
-            continue
-        time = datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
-        if following is not None and time - delay < following + period:
+        time = _time_of(snapshot, zone, watermark=watermark)
+        if time is None or not ends_period(time):
             continue
         complete = options.flag("tag.automatic-completion") and following is not None
         start = following if complete and following is not None else previous_period(time, options)
@@ -107,6 +112,14 @@ def _due_tags(table: Table, clock_millis: int, *, watermark: bool) -> Iterator[T
         if plan.tag is not None:
             yield plan
         following = start + period
+
+
+def _time_of(snapshot: Snapshot, zone: tzinfo | None, *, watermark: bool) -> datetime | None:
+    """Return the time of a snapshot by which periods end; None without one: in Flink, the least number is none."""
+    millis = snapshot.watermark if watermark else snapshot.time_millis
+    if millis is None or not LEAST_MILLIS <= millis <= MOST_MILLIS:
+        return None
+    return datetime.fromtimestamp(millis / 1000, zone).replace(tzinfo=None)
 
 
 def _snapshots_from(table: Table, first: int) -> Iterator[Snapshot]:

@@ -16,16 +16,19 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.automatic_tags import create_automatic_tags
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.errors import AlreadyExistsError, OptionError
+from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.schema_rules import check_schema
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from paimon_spark.testing.tables import new_table
 
 UTC_EPOCH = datetime(1970, 1, 1)
 
 
-def tagging(mode: str = "process-time", **options: str) -> Table:
+def tagging(mode: str = "process-time", file_io: FileIO | None = None, **options: str) -> Table:
     given = {f"tag.{n.replace('_', '-').replace('--', '.')}": v for n, v in options.items()}
     own = {"tag.automatic-creation": mode, "sink.process-time-zone": "UTC", "write-only": "true"}
-    return new_table({"k": "INT"}, options={**own, **given})
+    return new_table({"k": "INT"}, options={**own, **given}, file_io=file_io)
 
 
 def millis(text: str) -> int:
@@ -161,3 +164,14 @@ def test_a_delay_of_a_whole_period_is_refused() -> None:
     table = tagging(creation_delay="1 d")
     with pytest.raises(OptionError, match=r"tag\.creation-delay.*not shorter"):
         check_schema(table.schema)
+
+
+@pytest.mark.parametrize("mode", ["process-time", "watermark"])
+def test_a_commit_within_a_period_reads_no_earlier_snapshots(mode: str) -> None:
+    store = FaultFileIO(InMemoryFileIO())
+    table = tagging(mode, file_io=store)
+    for minute in range(20):
+        commit(table, f"2024-05-03 10:{minute:02}", millis(f"2024-05-03 10:{minute:02}"))
+    store.schedule = recorder = Recorder()
+    assert create_automatic_tags(table, millis("2024-05-03 10:20")) == ()
+    assert sum(operation == "read" and "/snapshot-" in path for operation, path in recorder.log) == 1
