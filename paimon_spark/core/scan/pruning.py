@@ -32,13 +32,17 @@ from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import (
     TRUE,
     AlwaysTrue,
+    Comparison,
+    Or,
     Predicate,
     and_,
     columns_of,
     evaluate,
     fixed_values,
     may_match,
+    or_,
     project,
+    split_and,
     without_blanks,
 )
 from paimon_spark.spec.rows import decode_row, row_arity
@@ -64,7 +68,38 @@ def matching_partitions(table: Table, partitions: Iterable[bytes], predicate: Pr
         found = dict(zip(names, decode_row(partition, types), strict=True))
         return found | {c: found[c].rstrip(" ") for c in chars if found[c] is not None}
 
-    return {p for p in set(partitions) if evaluate(wanted, values(p)) is True}
+    named, others = _named_partitions(wanted, names)
+    rows = ((p, values(p)) for p in set(partitions))
+    return {p for p, row in rows if tuple(row.values()) in named or evaluate(others, row) is True}
+
+
+def _named_partitions(predicate: Predicate, columns: Sequence[str]) -> tuple[set[tuple[Any, ...]], Predicate]:
+    """Return the partitions that alternatives of a filter name by all of their values, and its other alternatives.
+
+    A statement may name thousands of partitions; they are looked up.
+    """
+    named: set[tuple[Any, ...]] = set()
+    if not isinstance(predicate, Or):
+        return named, predicate
+    others: list[Predicate] = []
+    for part in predicate.parts:
+        row = _named_partition(part, columns)
+        if row is None:
+            others.append(part)
+        else:
+            named.add(row)
+    return named, or_(*others)
+
+
+def _named_partition(predicate: Predicate, columns: Sequence[str]) -> tuple[Any, ...] | None:
+    """Return the values that a filter requires of all partition columns, or None for another filter, or for floats."""
+    fixed: dict[str, Any] = {}
+    conditions = split_and(predicate)
+    for c in conditions:
+        if isinstance(c, Comparison) and c.op == ("=" if c.value is not None else "<=>") and type(c.value) is not float:
+            fixed[c.column] = c.value
+    whole = len(fixed) == len(conditions) == len(columns)
+    return tuple(fixed[c] for c in columns) if whole and all(c in fixed for c in columns) else None
 
 
 def _char_columns(fields: Iterable[DataField]) -> list[str]:

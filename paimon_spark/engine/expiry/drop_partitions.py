@@ -16,6 +16,7 @@ from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, Operation
+from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -61,10 +62,13 @@ def plan_drop_partitions(table: Table, asked: Sequence[tuple[str, Predicate]]) -
         chosen |= found
         if not found:
             missing.append(text)
-    going = [e for e in live if e.partition in chosen]
+    going: dict[bytes, list[DataFileMeta]] = {}
+    for entry in live:
+        if entry.partition in chosen:
+            going.setdefault(entry.partition, []).append(entry.file)
     actions = [Action(WARN, text, 0, f"table {table.name} has no partition {text}") for text in missing]
     for partition in sorted(chosen, key=table.partition_text):
-        files = [e.file for e in going if e.partition == partition]
+        files = going[partition]
         size, rows = sum(f.file_size for f in files), sum(f.row_count for f in files)
         actions.append(Action(DROP, table.partition_text(partition), size, f"{len(files)} files with {rows} rows"))
     return DropPartitionsPlan(
@@ -72,8 +76,8 @@ def plan_drop_partitions(table: Table, asked: Sequence[tuple[str, Predicate]]) -
         frozenset(chosen),
         tuple(missing),
         tuple(actions),
-        len(going),
-        sum(e.file.file_size for e in going),
+        sum(map(len, going.values())),
+        sum(f.file_size for files in going.values() for f in files),
     )
 
 

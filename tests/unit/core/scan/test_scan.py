@@ -1,19 +1,21 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import pyarrow as pa
 import pytest
 
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.result import ScanResult
 from paimon_spark.core.scan.scan import scan, scan_buckets
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.manifest import DataFileMeta
-from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Predicate
+from paimon_spark.spec.predicate import And, Comparison, InList, IsNull, Not, Predicate, and_, is_partition, or_
 from paimon_spark.spec.rows import bucket_of, encode_row, murmur, row_body
 from paimon_spark.spec.types import DataField
 from paimon_spark.testing.tables import new_table
@@ -194,3 +196,28 @@ def test_postponed_files_are_invisible() -> None:
     table = samples.table({"bucket": "-2"}, keys=["k"])
     commit(table, samples.file(1, 1), bucket=-2, total=-2)
     assert run(table, equals("k", 1)).entries == ()
+
+
+def test_thousands_of_named_partitions_are_looked_up() -> None:
+    table = new_table({"k": "INT", "n": "INT", "p": "STRING"}, partition=["n", "p"])
+    rows = [(i, None if i % 7 == 0 else f"p{i}") for i in range(4000)]
+    partitions = {encode_row(row, table.partition_types): row for row in rows}
+    named = [and_(is_partition("n", n), is_partition("p", p)) for n, p in rows[:3000]]
+    wanted = or_(*named, equals("n", 3999), and_(equals("n", 3500), equals("p", "p1")))
+    start = time.process_time()
+    found = matching_partitions(table, partitions, wanted)
+    assert time.process_time() - start < 2
+    assert {partitions[p] for p in found} == {*rows[:3000], rows[3999]}
+
+
+def test_alternatives_over_floats_and_blanks_are_conditions() -> None:
+    table = new_table({"k": "INT", "f": "DOUBLE", "c": "CHAR(3)"}, partition=["f", "c"])
+    rows = [(0.0, "a"), (-0.0, "a  "), (float("nan"), "b"), (1.0, "c"), (1.0, None)]
+    partitions = {encode_row(row, table.partition_types): str(row) for row in rows}
+
+    def matching(*alternatives: tuple[float, str | None]) -> list[str]:
+        wanted = or_(*(and_(is_partition("f", f), is_partition("c", c)) for f, c in alternatives))
+        return sorted(partitions[p] for p in matching_partitions(table, partitions, wanted))
+
+    assert matching((-0.0, "a"), (1.0, None)) == ["(-0.0, 'a  ')", "(1.0, None)"]
+    assert matching((0.0, "a "), (float("nan"), "b "), (1.0, "c")) == ["(0.0, 'a')", "(1.0, 'c')", "(nan, 'b')"]
