@@ -20,6 +20,7 @@ from paimon_spark.engine.refs.tags import execute_delete_tags, expired_tags, pla
 
 _T = TypeVar("_T")
 _NONE: tuple[str, ...] = ()
+_AFTER_COMMITS = ExpireConfig(exact=False, patient=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,13 @@ def maintain_after_commit(table: Table, clock: Callable[[], int] | None = None) 
 
 
 def _expire_snapshots(table: Table, now: int) -> ExpireResult:
-    return execute_expire(table, plan_expire(table, ExpireConfig(exact=False), now))
+    return execute_expire(table, plan_expire(table, _AFTER_COMMITS, now))
 
 
 def _expire_changelogs(table: Table, now: int) -> ExpireResult:
     if not table.options.changelog_lifecycle_decoupled:
         return ExpireResult()
-    return execute_expire_changelogs(table, plan_expire_changelogs(table, ExpireConfig(exact=False), now))
+    return execute_expire_changelogs(table, plan_expire_changelogs(table, _AFTER_COMMITS, now))
 
 
 def _expire_tags(table: Table, now: int) -> tuple[str, ...]:

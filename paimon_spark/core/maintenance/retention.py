@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 from paimon_spark.errors import ArgumentError
 
+_WORTHWHILE = 100
+"""One in so many references has to expire."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRule:
@@ -106,3 +109,15 @@ def choose_changelog_end(
         if time is not None and time >= rule.older_than_millis:
             return changelog_id
     return end
+
+
+def least_expiring(rule: RetentionRule, first: int, latest: int, references: int) -> int:
+    """Return how many snapshots or changelogs an expiry after a commit waits for; 1 if there are more than the maximum.
+
+    Args:
+        rule: how much history to retain.
+        first: id of the oldest one.
+        latest: id of the newest snapshot.
+        references: number of snapshots and long-lived changelogs, all of which an expiry reads.
+    """
+    return 1 if latest - first >= rule.retain_max else max(1, min(references // _WORTHWHILE, rule.max_deletes))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
-from paimon_spark.core.maintenance.retention import RetentionRule, choose_end
+from paimon_spark.core.maintenance.retention import RetentionRule, choose_end, least_expiring
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import ProtectingRef, RefKey, RefKind, RefStore
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
@@ -26,6 +26,8 @@ class ExpireConfig:
     max_deletes: int | None = None
     exact: bool = True
     """Read the status of each file while planning, so that sizes are exact and missing files are not listed."""
+    patient: bool = False
+    """Let what only its time lets expire stay until it is enough; see `least_expiring`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,15 @@ def plan_expire(
     earliest, latest = store.earliest_id(), store.latest_id()
     if earliest is None or latest is None:
         return ExpirePlan()
-    end = choose_end(
-        rule, earliest, latest, consumer_floor=_consumer_floor(table), time_of=lambda i: _time(store.find(i))
-    )
-    if end <= earliest:
+
+    def time_of(snapshot_id: int) -> int | None:
+        return _time(store.find(snapshot_id))
+
+    least = least_expiring(rule, earliest, latest, _references(table, earliest, latest)) if config.patient else 1
+    if least > 1 and (time_of(earliest + least) or 0) >= rule.older_than_millis:
+        return ExpirePlan(earliest, earliest)
+    end = choose_end(rule, earliest, latest, consumer_floor=_consumer_floor(table), time_of=time_of)
+    if end < earliest + least:
         return ExpirePlan(earliest, earliest)
     ids = store.ids()
     end = min((i for i in ids if i >= end), default=latest)
@@ -99,6 +106,12 @@ def plan_expire(
     if last is None or not expiring:
         return ExpirePlan(end, end)  # another expiry or a rollback came first
     return _plan_range(table, [*expiring, last], end, look=config.exact, without=without)
+
+
+def _references(table: Table, earliest: int, latest: int) -> int:
+    """Return the number of snapshots and long-lived changelogs."""
+    decoupled = table.options.changelog_lifecycle_decoupled
+    return latest - earliest + 1 + (len(RefStore.of(table).changelog_ids()) if decoupled else 0)
 
 
 @uninterrupted()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, DeletionPlan, SafeDeleter
 from paimon_spark.core.maintenance.expiry_candidates import ExpiryCandidates
-from paimon_spark.core.maintenance.retention import RetentionRule, choose_changelog_end
+from paimon_spark.core.maintenance.retention import RetentionRule, choose_changelog_end, least_expiring
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.refs import RefKind, RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -53,18 +53,28 @@ def plan_expire_changelogs(
     ids = refs.changelog_ids()
     if not ids or latest is None:
         return ExpireChangelogsPlan()
-    end = ids[-1] + 1
-    if not everything:
-        floor = min(refs.consumers().values(), default=None)
-        end = choose_changelog_end(
-            rule, ids[0], ids[-1], latest, consumer_floor=floor, time_of=lambda i: _time(refs.find_changelog(i))
-        )
+    end = ids[-1] + 1 if everything else _end(table, rule, ids, latest, patient=config.patient)
     found = [s for s in (refs.find_changelog(i) for i in ids if i < end) if s is not None]
     if not found:
         return ExpireChangelogsPlan()
     kept = [i for i in ids if i >= end]
     files = _files(table, found, look=config.exact)
     return ExpireChangelogsPlan(tuple(s.id for s in found), kept[0] if kept else None, files)
+
+
+def _end(table: Table, rule: RetentionRule, ids: list[int], latest: int, *, patient: bool) -> int:
+    """Return the exclusive end of the changelogs to expire."""
+    refs, first = RefStore.of(table), ids[0]
+
+    def time_of(changelog_id: int) -> int | None:
+        return _time(refs.find_changelog(changelog_id))
+
+    least = least_expiring(rule, first, latest, latest - first + 1) if patient else 1
+    if least > 1 and (time_of(first + least - 1) or 0) >= rule.older_than_millis:
+        return first
+    floor = min(refs.consumers().values(), default=None)
+    end = choose_changelog_end(rule, first, ids[-1], latest, consumer_floor=floor, time_of=time_of)
+    return end if end >= first + least else first
 
 
 def _files(table: Table, changelogs: list[Snapshot], *, look: bool) -> DeletionPlan:

@@ -7,8 +7,10 @@ import pytest
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.engine.post_commit import Maintenance, maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.refs import consumer_json
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core.history import MINUTE, History, lost
 
 OPTIONS = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "3", "snapshot.time-retained": "1 h"}
@@ -76,3 +78,26 @@ def test_what_goes_wrong_is_a_warning() -> None:
     assert done.snapshots.count == 0
     assert any("tag-broken" in w for w in done.warnings)
     assert len(h.table.snapshots.ids()) == 6
+
+
+def test_few_of_many_snapshots_wait_for_more_that_expire() -> None:
+    """Each expiry reads all snapshots that stay."""
+    store = FaultFileIO(InMemoryFileIO())
+    h = History({"snapshot.num-retained.min": "1", "snapshot.time-retained": "300 min"}, file_io=store)
+    kept = []
+    for minute in range(310):
+        h.at(minute).add()
+        store.schedule = recorder = Recorder()
+        maintain_after_commit(h.table, lambda: h.minute * MINUTE)
+        reads = sum(operation == "read" and "/snapshot-" in path for operation, path in recorder.log)
+        kept.append(len(h.table.snapshots.ids()))
+        assert reads < 10 or kept[-1] < kept[-2]
+    assert kept[300:] == [301, 302, 303, 304, 302, 303, 304, 302, 303, 304]
+    assert lost(h.table) == set()
+
+
+def test_more_than_the_maximum_does_not_wait() -> None:
+    h = History({"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "250"})
+    for _ in range(252):
+        h.add()
+    assert maintain_after_commit(h.table, lambda: 0).snapshots.count == 2
