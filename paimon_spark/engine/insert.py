@@ -20,7 +20,7 @@ from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.sequence_numbers import needs_files, starting_max_sequence
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.scan.bucket_totals import bucket_totals
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
 from paimon_spark.core.write.dynamic_buckets import BucketLimits
@@ -44,7 +44,7 @@ from paimon_spark.engine.streaming.sink import StreamBatch
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
-from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta, ManifestEntry
+from paimon_spark.spec.manifest import HASH_INDEX, BucketKey, DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.privileges import Privilege
 
@@ -163,14 +163,15 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
     sequences: dict[bytes, dict[int, int]] = {}
     rows: dict[bytes, dict[int, int]] = {}
     foreign: dict[bytes, int] = {}
-    for entry in live_in_partitions(store, snapshot, None) if needs_files(table, snapshot) else ():
-        buckets = sequences.setdefault(entry.partition, {})
-        buckets[entry.bucket] = max(buckets.get(entry.bucket, -1), entry.file.max_sequence_number)
+    for found in bucket_totals(store, snapshot) if needs_files(table, snapshot) else ():
+        partition, bucket = found.partition, found.bucket
+        buckets = sequences.setdefault(partition, {})
+        buckets[bucket] = max(buckets.get(bucket, -1), found.max_sequence)
         if mode is BucketMode.KEY_DYNAMIC:
-            counts = rows.setdefault(entry.partition, {})
-            counts[entry.bucket] = counts.get(entry.bucket, 0) + entry.file.row_count
-        if mode is BucketMode.HASH_FIXED and _is_foreign(table, entry):
-            foreign[entry.partition] = entry.total_buckets
+            counts = rows.setdefault(partition, {})
+            counts[bucket] = counts.get(bucket, 0) + found.rows
+        if mode is BucketMode.HASH_FIXED and 0 < found.total_buckets != table.options.bucket:
+            foreign[partition] = found.total_buckets
     hash_files: dict[bytes, dict[int, str]] = {}
     if mode is BucketMode.HASH_DYNAMIC and snapshot is not None:
         for item in store.read_index(snapshot.index_manifest):
@@ -184,10 +185,6 @@ def _state(table: Table, assigners: int) -> WriterRestoreState:
         rescaled_partitions=foreign,
         bucket_rows=rows,
     )
-
-
-def _is_foreign(table: Table, entry: ManifestEntry) -> bool:
-    return entry.total_buckets > 0 and entry.total_buckets != table.options.bucket
 
 
 def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:

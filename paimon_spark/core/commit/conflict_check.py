@@ -27,6 +27,7 @@ from paimon_spark.core.commit.conflict_detection import (
 )
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask, RowSpan
 from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.bucket_totals import bucket_totals
 from paimon_spark.core.scan.indexed_rows import ColumnRows, column_rows
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -138,7 +139,7 @@ def check_same_buckets(store: ManifestStore, base: Snapshot | None, change: Chan
         changed = min(buckets) if found is None else _changed_place(store, found, places)
         if changed is not None:
             raise conflict_error(store.table, BucketChanged(changed.partition, changed.bucket, number))
-    counts = bucket_count_conflict(live_in_partitions(store, base, change.partitions), change.entries)
+    counts = bucket_count_conflict(bucket_totals(store, base, change.partitions), change.entries)
     if counts is not None:
         raise conflict_error(store.table, counts)
 
@@ -218,9 +219,9 @@ def _conflict(store: ManifestStore, base: Snapshot | None, change: Change) -> Co
     table = store.table
     if not change.needs_check and table.bucket_mode not in (BucketMode.HASH_FIXED, BucketMode.POSTPONE):
         return None
-    live = live_in_partitions(store, base, change.partitions) if change.partitions else []
     if not change.needs_check:
-        return bucket_count_conflict(live, change.entries)
+        return bucket_count_conflict(bucket_totals(store, base, change.partitions), change.entries)
+    live = live_in_partitions(store, base, change.partitions) if change.partitions else []
     conflict = find_conflict(live, change.entries, change.kind, table.key_types)
     if conflict is not None:
         return conflict

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 from paimon_spark.core.levels import key_range
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR
@@ -237,7 +238,19 @@ def find_conflict(
     return _overlap(live, delta, key_types) if key_types else None
 
 
-def bucket_count_conflict(base: Iterable[ManifestEntry], delta: Iterable[ManifestEntry]) -> BucketCountChanged | None:
+class Counted(Protocol):
+    """Files of a partition that count the same number of buckets."""
+
+    @property
+    def partition(self) -> bytes:
+        """Return the partition."""
+
+    @property
+    def total_buckets(self) -> int:
+        """Return the number of buckets; 0 or less if it is unknown."""
+
+
+def bucket_count_conflict(base: Iterable[Counted], delta: Iterable[ManifestEntry]) -> BucketCountChanged | None:
     """Return the first partition whose files count other buckets than the added files do (values ≤ 0 are ignored)."""
     counts = {e.partition: e.total_buckets for e in base if e.total_buckets > 0}
     for entry in delta:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.core.metadata.manifest_store import may_hold_partition
 from paimon_spark.core.metadata.row_ranges import RowRange, evolves, row_ranges
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
 from paimon_spark.core.scan.file_indexes import FileIndexes
@@ -176,6 +177,7 @@ class EntryPruner:
         hashes: hashes of all bucket keys that the filter allows; None if it does not fix them.
         above_level_0: leave level 0 out.
         postponed: select postponed files, too; only partitions leave them out.
+        partitions: only these partitions.
     """
 
     table: Table
@@ -186,6 +188,7 @@ class EntryPruner:
     hashes: Collection[int] | None
     above_level_0: bool = False
     postponed: bool = False
+    partitions: Collection[bytes] | None = None
     _wanted: dict[bytes, bool] = field(default_factory=dict)
     """Whether a partition is selected, for those that were tested."""
 
@@ -207,19 +210,27 @@ class EntryPruner:
         hides = visible_only and levels is None and reads_above_level_0(table)
         return cls(table, predicate, partitions, buckets, levels, _fixed_hashes(table, predicate), hides)
 
+    def within(self, places: Collection[BucketKey]) -> EntryPruner:
+        """Return a pruner that also leaves out other partitions than these, and other bucket numbers."""
+        return replace(self, partitions={p.partition for p in places}, buckets={p.bucket for p in places})
+
     @property
     def prunes_partitions(self) -> bool:
         """Return whether some partitions may be left out."""
-        return not isinstance(self.partition_predicate, AlwaysTrue)
+        return self.partitions is not None or not isinstance(self.partition_predicate, AlwaysTrue)
 
     def may_match(self, meta: ManifestFileMeta) -> bool:
         """Return whether a manifest may have selected entries."""
+        if self.partitions is not None and not may_hold_partition(meta, self.partitions, self.table.partition_types):
+            return False
         return _manifest_may_match(self.table, meta, self.partition_predicate, self.buckets)
 
     def selected(self, columns: EntryColumns) -> Mask:
         """Return which entries may be selected, by their columns."""
         wanted: Mask = columns.bucket >= (POSTPONE_BUCKET if self.postponed else 0)
-        if self.prunes_partitions:
+        if self.partitions is not None:
+            wanted &= in_partitions(columns, self.partitions)
+        if not isinstance(self.partition_predicate, AlwaysTrue):
             wanted &= in_partitions(columns, self._matching(columns.partitions))
         if self.buckets is not None:
             wanted &= np.isin(columns.bucket, list(self.buckets))

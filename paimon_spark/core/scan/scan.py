@@ -44,6 +44,8 @@ from paimon_spark.spec.predicate import (
 from paimon_spark.spec.snapshot import Snapshot
 
 EntryTest = Callable[[ManifestEntry], bool]
+FEW_FILES = 1_000
+"""Maximum number of files whose entries are selected one by one, which is faster than by columns."""
 
 
 def scan(
@@ -67,7 +69,7 @@ def scan(
     """
     if snapshot is None:
         return ScanResult(None)
-    return _entries(*_plan(table, snapshot, partition_predicate, predicate, buckets, levels))
+    return _entries(*_near(snapshot, EntryPruner.of(table, partition_predicate, predicate, buckets, levels)))
 
 
 def scan_buckets(
@@ -95,11 +97,33 @@ def scan_buckets(
     """
     if snapshot is None:
         return ScanResult(None)
-    manifests, pruner = _plan(table, snapshot, TRUE, predicate, buckets, levels, visible_only=visible_only)
+    pruner = EntryPruner.of(table, TRUE, predicate, buckets, levels, visible_only=visible_only)
+    manifests, pruner = _near(snapshot, pruner)
     enough = enough_rows if _may_stop(manifests, pruner) else None
     if manifests.are_many:
         return _packed(manifests, pruner, statistics=statistics, enough=enough)
     return _entries(manifests, pruner, enough)
+
+
+def scan_places(
+    table: Table, snapshot: Snapshot | None, places: Collection[BucketKey], predicate: Predicate = TRUE
+) -> Scan:
+    """Return the files of some buckets, with statistics, and perhaps those of others with their partitions and numbers.
+
+    Args:
+        table: the table.
+        snapshot: the snapshot.
+        places: the buckets.
+        predicate: filter over any columns.
+    """
+    if snapshot is None:
+        return ScanResult(None)
+    manifests, pruner = _near(snapshot, EntryPruner.of(table, TRUE, predicate, None, None).within(places))
+    if sum(m.num_added_files for m in manifests.all) <= FEW_FILES:
+        return scan_buckets(table, snapshot, statistics=True, predicate=predicate)
+    if manifests.are_many:
+        return _packed(manifests, pruner, statistics=True, enough=None)
+    return _entries(manifests, pruner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +149,10 @@ class _Manifests:
         return cached(live, key, lambda: [Manifest(live_entries(self.store, self.near, lambda e: e.bucket >= 0))])[0]
 
 
-def _plan(
-    table: Table,
-    snapshot: Snapshot,
-    partition_predicate: Predicate,
-    predicate: Predicate,
-    buckets: Collection[int] | None,
-    levels: Collection[int] | None,
-    *,
-    visible_only: bool = False,
-) -> tuple[_Manifests, EntryPruner]:
-    store = ManifestStore(table)
+def _near(snapshot: Snapshot, pruner: EntryPruner) -> tuple[_Manifests, EntryPruner]:
+    """Return the manifests of a snapshot, and what selects their entries."""
+    store = ManifestStore(pruner.table)
     metas = store.data_manifests(snapshot)
-    pruner = EntryPruner.of(table, partition_predicate, predicate, buckets, levels, visible_only=visible_only)
     return _Manifests(store, snapshot, metas, [m for m in metas if pruner.may_match(m)]), pruner
 
 

@@ -28,7 +28,7 @@ from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.row_tracking import has_row_ids, tracks_rows
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.scan.result import ScannedBucket
-from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets
+from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets, scan_places
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.compaction.cluster_tasks import cluster_tasks, idle_tasks
@@ -217,7 +217,11 @@ def plan_compaction(
     strategy = usual_strategy(table) if strategy is None else strategy
     policy = ClusterPolicy.of(table) if clusters(table) else None
     snapshot = table.snapshots.latest()
-    found = scan_buckets(table, snapshot, statistics=True, predicate=partitions or TRUE)
+    wanted = partitions or TRUE
+    if buckets is None:
+        found = scan_buckets(table, snapshot, statistics=True, predicate=wanted)
+    else:
+        found = scan_places(table, snapshot, buckets, wanted)
     refs = vector_refs(table, found.index_entries)
     tasks: list[CompactTask] = []
     partitions_seen: set[bytes] = set()

@@ -30,7 +30,16 @@ _TAIL_BEGINS = tail_layout()[0].name
 _EXTRA_FILES = "_EXTRA_FILES"
 _OF_IDENTITY = [i for i, f in enumerate(tail_layout()) if f.name in ("_EMBEDDED_FILE_INDEX", "_EXTERNAL_PATH")]
 """Fields of the tail that are part of a file's identity."""
-_COLUMNS = ("_KIND", "_PARTITION", "_BUCKET", "_TOTAL_BUCKETS", "_LEVEL", "_FILE_SIZE", "_ROW_COUNT")
+_COLUMNS = (
+    "_KIND",
+    "_PARTITION",
+    "_BUCKET",
+    "_TOTAL_BUCKETS",
+    "_LEVEL",
+    "_FILE_SIZE",
+    "_ROW_COUNT",
+    "_MAX_SEQUENCE_NUMBER",
+)
 _UNSAFE = re.compile(rb"[\x00-\x09\x0b-\x1f\x7f-\xff/\\]")
 """Characters that no usual name has; line feeds separate the names."""
 
@@ -47,6 +56,7 @@ class DecodedColumns:
     level: npt.NDArray[Any]
     size: npt.NDArray[Any]
     rows: npt.NDArray[Any]
+    max_sequence: npt.NDArray[Any]
     start: npt.NDArray[Any]
     file: npt.NDArray[Any]
     """Where the file begins, relative to `start`, as are the following."""

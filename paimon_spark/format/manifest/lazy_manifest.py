@@ -78,6 +78,7 @@ class Manifest:
             [e.file.level for e in self._entries],
             [e.file.file_size for e in self._entries],
             [e.file.row_count for e in self._entries],
+            [e.file.max_sequence_number for e in self._entries],
             [(f.extra_files, f.embedded_index, f.external_path) == _PLAIN for f in (e.file for e in self._entries)],
         )
         return EntryColumns(tuple(numbers), *(np.array(c, np.int64) for c in columns))
@@ -97,13 +98,23 @@ class EntryColumns:
     The identity of a `plain` entry is its partition, bucket, level and name: it has no other parts.
     """
 
-    __slots__ = ("bucket", "kind", "level", "partition", "partitions", "plain", "rows", "size", "total_buckets")
+    __slots__ = (
+        "bucket",
+        "kind",
+        "level",
+        "max_sequence",
+        "partition",
+        "partitions",
+        "plain",
+        "rows",
+        "size",
+        "total_buckets",
+    )
 
     def __init__(self, partitions: Sequence[bytes], *columns: npt.NDArray[Any]) -> None:
         self.partitions = partitions
-        self.kind, self.partition, self.bucket, self.total_buckets, self.level, self.size, self.rows, self.plain = (
-            columns
-        )
+        self.kind, self.partition, self.bucket, self.total_buckets, self.level, *rest = columns
+        self.size, self.rows, self.max_sequence, self.plain = rest
 
 
 class LazyManifest(Manifest):
@@ -149,7 +160,7 @@ class LazyManifest(Manifest):
     def entry_columns(self) -> EntryColumns:
         """Return the columns of the entries."""
         c = self._columns
-        columns = (c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows, c.plain)
+        columns = (c.kind, c.partition, c.bucket, c.total_buckets, c.level, c.size, c.rows, c.max_sequence, c.plain)
         return EntryColumns(self._partitions, *columns)
 
     def names(self, rows: Rows) -> Iterator[tuple[int, str]]:

@@ -11,12 +11,15 @@ from benchmarks.scaling import _day, one_key
 from benchmarks.synthetic import FIRST_DAY, Shape, build, open_synthetic
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.manifest_cache import EntryCache, ManifestCache, ManifestLimits, clear_cache
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.bucket_totals import bucket_totals
 from paimon_spark.core.scan.packed_files import PackedFileList
+from paimon_spark.core.scan.scan import live_in_partitions, scan_buckets, scan_places
 from paimon_spark.core.scan.splits import Split, splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
 from paimon_spark.engine.select import plan_select
-from paimon_spark.spec.manifest import EMPTY_STATS, DataFileMeta
+from paimon_spark.spec.manifest import EMPTY_STATS, BucketKey, DataFileMeta
 from paimon_spark.spec.predicate import Comparison, Predicate, and_
 from tests.unit.core import samples
 
@@ -152,3 +155,36 @@ def test_entries_are_unpacked_once_as_far_as_the_limit_goes(limit: int, forgotte
 
 def _entry_of(table: Table, day: int) -> DataFileMeta:
     return plan_select(table, predicate=_day(day)).splits[0].files[0]
+
+
+@pytest.mark.parametrize("limits", [{}, {"fewest_blocks": 1 << 30}], ids=["packed", "objects"])
+def test_the_totals_of_buckets_are_those_of_their_files(limits: dict[str, int], place: Path) -> None:
+    table = packed(open_synthetic(place, SHAPE).table, **limits)
+    store, latest = ManifestStore(table), table.snapshots.latest()
+    expected: dict[tuple[BucketKey, int], tuple[int, int]] = {}
+    for e in live_in_partitions(store, latest, None):
+        sequence, rows = expected.get((e.bucket_key, e.total_buckets), (-1, 0))
+        expected[e.bucket_key, e.total_buckets] = (max(sequence, e.file.max_sequence_number), rows + e.file.row_count)
+    found: dict[tuple[BucketKey, int], tuple[int, int]] = {}
+    for t in bucket_totals(store, latest):
+        key = BucketKey(t.partition, t.bucket)
+        sequence, rows = found.get((key, t.total_buckets), (-1, 0))
+        found[key, t.total_buckets] = (max(sequence, t.max_sequence), rows + t.rows)
+    assert found == expected
+    assert len(found) >= SHAPE.partitions * SHAPE.buckets
+    assert list(bucket_totals(store, None)) == []
+    some = {k.partition for k, _ in expected if k.partition > min(k.partition for k, _ in expected)}
+    assert {t.partition for t in bucket_totals(store, latest, some)} == some
+
+
+@pytest.mark.parametrize("many_files", [0, 1 << 30])
+def test_some_buckets_are_found_without_the_other_partitions(many_files: int, place: Path) -> None:
+    synthetic = open_synthetic(place, SHAPE)
+    table = packed(synthetic.table, many_files=many_files)
+    latest = table.snapshots.latest()
+    places = {BucketKey(synthetic.day(1), 2), BucketKey(synthetic.day(3), 4), BucketKey(synthetic.day(99), 4)}
+    whole = {(b.partition, b.bucket): b.files for b in scan_buckets(table, latest, statistics=True).buckets()}
+    found = {(b.partition, b.bucket): b.files for b in scan_places(table, latest, places).buckets()}
+    assert {p for p, _ in found} == {synthetic.day(1), synthetic.day(3)}
+    assert {b for _, b in found} == {2, 4}
+    assert found == {key: whole[key] for key in found}
