@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
+import paimon_spark
 from tests.query_results import rows
 
 PK = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2')"
@@ -308,6 +310,25 @@ def test_cached_tables_show_the_change(spark: SparkSession) -> None:
     spark.sql("DELETE FROM t WHERE id = 1")
     assert rows(spark, "SELECT count(*) FROM t") == [(4,)]
     spark.sql("UNCACHE TABLE t")
+
+
+@KINDS
+def test_changes_start_from_stored_rows_not_from_cached_ones(
+    spark: SparkSession, warehouse: Path, properties: str
+) -> None:
+    table_of(spark, properties)
+    spark.sql("CREATE TABLE s AS SELECT 2 AS id")
+    spark.sql("CACHE TABLE t")
+    other = paimon_spark.connect(warehouse).table(f"{spark.catalog.currentDatabase()}.t")
+    other.delete("id IN (1, 2)")
+    other.append(pa.table([[1, 2], ["new", "new"], [11, 21]], schema=other.schema))
+    try:
+        assert rows(spark, "SELECT max(n) FROM t WHERE v = 'new'") == [(None,)]
+        spark.sql("UPDATE t SET n = n + 100 WHERE id = 1")
+        spark.sql("MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = n + 100")
+    finally:
+        spark.sql("UNCACHE TABLE t")
+    assert rows(spark, "SELECT * FROM t WHERE id < 3 ORDER BY id") == [(1, "new", 111), (2, "new", 121)]
 
 
 @pytest.mark.parametrize("vectors", ["true", "false"])

@@ -125,6 +125,15 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   }
   override def hashCode(): Int = identity.hashCode()
   override def toString: String = name
+
+  /** The same table, equal to no other one, so that Spark does not replace it by cached rows. */
+  def uncached: PaimonTable = new PaimonTable(catalog, described, byPath) {
+    override def equals(other: Any): Boolean = other match {
+      case that: AnyRef => this eq that
+      case _ => false
+    }
+    override def hashCode(): Int = System.identityHashCode(this)
+  }
 }
 
 /** The metadata columns of tables. File and row identify a row of a table without a primary key. */

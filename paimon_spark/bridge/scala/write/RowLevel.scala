@@ -59,9 +59,11 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
   val columns: Seq[AttributeReference] =
     relation.output.zip(selected).take(own).map { case (a, n) => a.withExprId(n.exprId) }
 
-  /** The table's rows, with their positions after the columns if requested. */
+  /** The table's rows, with their positions after the columns if requested. They are read even if Spark has cached
+    * the table: a statement does not write back values that another program has replaced since. */
   def rows(placed: Boolean): LogicalPlan = {
-    val whole = if (placed) relation.withMetadataColumns() else relation
+    val read = relation.copy(table = table.uncached)
+    val whole = if (placed) read.withMetadataColumns() else read
     if (selected eq relation.output) whole else Project(selected.take(own) ++ whole.output.drop(own), whole)
   }
 
