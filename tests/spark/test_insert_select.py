@@ -112,6 +112,19 @@ def test_save_and_load_by_path(spark: SparkSession, tmp_path: Path) -> None:
         frame.write.format("paimon").save(path)
 
 
+def test_a_save_that_fails_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    failing = spark.range(4).selectExpr("IF(id = 3, raise_error('too many'), id) AS id")
+    for mode in ("errorifexists", "append", "overwrite"):
+        with pytest.raises(Exception, match="too many"):
+            failing.write.format("paimon").mode(mode).save(str(path))
+        assert not path.exists()
+    spark.range(3).write.format("paimon").save(str(path))
+    with pytest.raises(Exception, match="too many"):
+        failing.write.format("paimon").mode("append").save(str(path))
+    assert spark.read.format("paimon").load(str(path)).count() == 3
+
+
 def test_time_travel(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('primary-key'='id')")
     spark.sql("INSERT INTO t VALUES (1)")

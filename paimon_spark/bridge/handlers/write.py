@@ -23,7 +23,7 @@ from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import Overwrite, complete_write, plan_write
 from paimon_spark.engine.streaming.sink import StreamBatch
-from paimon_spark.errors import AlreadyExistsError, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.errors import AlreadyExistsError, NotFoundError, OutcomeUnknownError, UnsupportedError, UsageError
 from paimon_spark.spark.jvm_frames import frame_of, session_for
 from paimon_spark.spark.row_kinds import with_row_kinds
 from paimon_spark.spark.runner import SparkRunner
@@ -93,6 +93,7 @@ def save_path(request: Request) -> Json:
     """Save the attached frame as the table at a directory, creating the table where there is none."""
     args = request.args
     path, mode = args["path"], args["save_mode"]
+    how = "static" if mode == "Overwrite" else "append"
     options = table_options(args["options"])
     try:
         table = path_table(request.envelope, path, args["options"], writes=True)
@@ -100,16 +101,25 @@ def save_path(request: Request) -> Json:
         keys = _partition_columns(args["partition_columns"], options)
         schema = new_schema_from_spark(args["schema"], keys, options)
         catalog = catalog_at(request.envelope, path, args["options"])
-        table = catalog.create_table_at(path, schema)
-    else:
-        if mode == "Ignore":
-            return {}
-        if mode == "ErrorIfExists":
-            raise AlreadyExistsError(
-                f"A table already exists at {path}.", hint="Use mode('append') or mode('overwrite')."
-            ) from None
-        table = table.with_options(checked_options(table, options, Scope.WRITE))
-    return _save(request, table, "static" if mode == "Overwrite" else "append")
+        return _save_new(request, catalog.create_table_at(path, schema), how)
+    if mode == "Ignore":
+        return {}
+    if mode == "ErrorIfExists":
+        raise AlreadyExistsError(f"A table already exists at {path}.", hint="Use mode('append') or mode('overwrite').")
+    table = table.with_options(checked_options(table, options, Scope.WRITE))
+    return _save(request, table, how)
+
+
+def _save_new(request: Request, table: Table, how: str) -> Json:
+    """Save the frame as a new table, which is removed if that fails."""
+    try:
+        return _save(request, table, how)
+    except OutcomeUnknownError:
+        raise
+    except Exception:
+        if table.snapshots.latest_id() is None:
+            table.file_io.delete_dir(table.path)
+        raise
 
 
 def _partition_columns(text: str | None, options: Json) -> Sequence[str]:
