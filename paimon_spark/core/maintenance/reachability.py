@@ -69,7 +69,7 @@ class Reachability:
         known = self._known
         if known is None or not known.wanted.issuperset(wanted):
             known = ReadManifests(wanted)
-        view = _WantedView(self._reader, frozenset(wanted), known)
+        view = _WantedView(self._reader, frozenset(wanted), known, held.keys())
         for holder in self._holders:
             for name in self._data(holder, view):
                 held.setdefault(name, holder)
@@ -148,12 +148,19 @@ class Reachability:
 
 
 class _WantedView:
-    """The entries of wanted files in each manifest."""
+    """The entries of wanted files in each manifest, without those of files that are found to be protected already.
 
-    def __init__(self, reader: ManifestStore, wanted: frozenset[str], known: ReadManifests) -> None:
+    Most files are protected by the first reference, so they are not looked at for each of the others.
+    """
+
+    def __init__(
+        self, reader: ManifestStore, wanted: frozenset[str], known: ReadManifests, held: Collection[str]
+    ) -> None:
         self._reader = reader
         self._wanted = wanted
         self._known = known
+        self._held = held
+        self._left: dict[str, list[ManifestEntry]] = {}
 
     def live(self, metas: Iterable[ManifestFileMeta]) -> set[str]:
         """Return the wanted names that are live after all manifests together."""
@@ -165,6 +172,14 @@ class _WantedView:
         return self._names(e for meta in metas for e in self._entries(meta) if _is_added(e, written_only=written_only))
 
     def _entries(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
+        entries = self._left.get(meta.file_name)
+        if entries is None:
+            entries = self._read(meta)
+        left = [e for e in entries if not all(name in self._held for name in file_names(e))]
+        self._left[meta.file_name] = left
+        return left
+
+    def _read(self, meta: ManifestFileMeta) -> list[ManifestEntry]:
         known = self._known
         found = known.entries.get(meta.file_name)
         if found is None:
