@@ -535,9 +535,10 @@ class StreamSource:
             newer = {f.id: f for f in schemas.of(schema_id).fields}
             for column in table.schema.fields:
                 now = newer.get(column.id)
-                if now is not None and replace(now.type, nullable=True) == replace(column.type, nullable=True):
+                if now is not None and _has_values_of(column.type, now.type):
                     continue
-                what = "was dropped" if now is None else f"is {_text(now.type)} and was {_text(column.type)}"
+                was = type_to_json(column.type)
+                what = "was dropped" if now is None else f"is {type_to_json(now.type)} and was {was}"
                 raise UnsupportedError(
                     f"The stream of table {table.name} cannot go on with the columns that it began with: the column "
                     f"'{column.name}' {what}.",
@@ -576,8 +577,9 @@ def following(snapshot: Snapshot) -> StreamOffset:
     return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
 
 
-def _text(t: DataType) -> str:
-    return str(type_to_json(replace(t, nullable=True)))
+def _has_values_of(wanted: DataType, stored: DataType) -> bool:
+    """Return whether all values of a stored type are of the type in a query: Spark takes a NULL in it for a value."""
+    return replace(stored, nullable=wanted.nullable) == wanted and (wanted.nullable or not stored.nullable)
 
 
 def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:

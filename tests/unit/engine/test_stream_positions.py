@@ -15,7 +15,8 @@ from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.streaming.offset import StreamOffset, parse_offset
 from paimon_spark.engine.streaming.source import StreamSource
 from paimon_spark.engine.streaming.start import first_offset
-from paimon_spark.errors import CorruptTableError, NotFoundError
+from paimon_spark.errors import CorruptTableError, NotFoundError, UnsupportedError
+from paimon_spark.spec.column_changes import UpdateColumnNullability
 from paimon_spark.spec.evolution import SetOption, apply_changes
 from paimon_spark.testing.tables import new_table
 
@@ -142,3 +143,17 @@ def test_commits_without_a_changelog_are_not_skipped() -> None:
     start = first_offset(source.table)
     with pytest.raises(NotFoundError, match=r"snapshot 2 has no changelog"):
         source.read(start, next_of(source, start, limited=False))
+
+
+def test_a_query_that_takes_no_nulls_reads_none() -> None:
+    before = new_table({"id": "INT", "v": "INT NOT NULL"})
+    write_arrow(before, pa.table({"id": pa.array([1], pa.int32()), "v": pa.array([1], pa.int32())}))
+    start = first_offset(before)
+    change = UpdateColumnNullability(("v",), nullable=True)
+    after = before.with_schema(apply_changes(before.schema, [change], _NOW, has_snapshots=True))
+    assert after.schema_store.try_create(after.schema)
+    write_arrow(after, pa.table({"id": pa.array([2], pa.int32()), "v": pa.array([None], pa.int32())}))
+    end = next_of(StreamSource(before), start)
+    with pytest.raises(UnsupportedError, match="'v' is INT and was INT NOT NULL"):
+        StreamSource(before).read(start, end)
+    assert StreamSource(after).read(start, end).state
