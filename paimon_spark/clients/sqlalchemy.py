@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from types import ModuleType
 from typing import Any
 
 from pyhive import hive
 from pyhive.sqlalchemy_hive import HiveDialect, HiveIdentifierPreparer
-from sqlalchemy import exc, text, types
+from sqlalchemy import exc, func, text, types
 from sqlalchemy.dialects import registry
+from sqlalchemy.engine.default import DefaultExecutionContext
 from sqlalchemy.engine.url import URL
+from sqlalchemy.sql.compiler import GenericTypeCompiler, SQLCompiler
 from sqlalchemy.types import TypeEngine
 
 _PLAIN: dict[str, Callable[[], TypeEngine[Any]]] = {
@@ -40,9 +43,30 @@ _SIZED: dict[str, Callable[..., TypeEngine[Any]]] = {
     "char": types.CHAR,
     "varchar": types.VARCHAR,
 }
+_SINGLE = 24
+"""The most bits of precision of a FLOAT."""
+_SPELLINGS: dict[str, Callable[[Any], str]] = {
+    **dict.fromkeys(("CHAR", "NCHAR"), lambda t: f"CHAR({t.length})" if t.length else "STRING"),
+    **dict.fromkeys(
+        ("STRING", "UNICODE", "VARCHAR", "NVARCHAR"), lambda t: f"VARCHAR({t.length})" if t.length else "STRING"
+    ),
+    **dict.fromkeys(("TEXT", "UNICODE_TEXT", "CLOB", "NCLOB", "JSON"), lambda _: "STRING"),
+    **dict.fromkeys(("LARGE_BINARY", "BLOB", "BINARY", "VARBINARY"), lambda _: "BINARY"),
+    **dict.fromkeys(("DATETIME", "TIMESTAMP"), lambda t: "TIMESTAMP" if t.timezone else "TIMESTAMP_NTZ"),
+    **dict.fromkeys(
+        ("NUMERIC", "DECIMAL"),
+        lambda t: f"DECIMAL({t.precision}, {t.scale or 0})" if t.precision else "DECIMAL(38, 18)",
+    ),
+    "INTEGER": lambda _: "INT",
+    "FLOAT": lambda t: "FLOAT" if t.precision and t.precision <= _SINGLE else "DOUBLE",
+    "REAL": lambda _: "FLOAT",
+    "DOUBLE_PRECISION": lambda _: "DOUBLE",
+}
+"""Types of SQLAlchemy that Spark spells in another way."""
 _NAMED = re.compile(r"(\w+)(?:\((\d+(?:,\d+)*)\))?$")
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND")
 _COLUMN = re.compile(r"(`(?:[^`]|``)+`|\w+) ")
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 _SESSION = "session."
 
 
@@ -75,12 +99,74 @@ def type_of(spelling: str) -> TypeEngine[Any]:
     return Text(spelling.strip())
 
 
+class DateText(types.Date):
+    """A date, which is sent as a text in both directions; one beyond the years of Python remains a text."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:
+        """Return the function that writes a value."""
+        del dialect
+        return _iso
+
+    def bind_expression(self, bindvalue: Any) -> Any:
+        """Return the expression of a value."""
+        return func.to_date(bindvalue)
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Callable[[Any], Any]:
+        """Return the function that reads a value."""
+        del dialect, coltype
+        return _date
+
+
+class Moment(types.DateTime):
+    """A time, with or without a time zone, which a statement contains as a text."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:
+        """Return the function that writes a value."""
+        del dialect
+        return _iso
+
+    def bind_expression(self, bindvalue: Any) -> Any:
+        """Return the expression of a value."""
+        return func.to_timestamp_ltz(bindvalue) if self.timezone else func.to_timestamp_ntz(bindvalue)
+
+
+class Bytes(types.LargeBinary):
+    """Bytes, which a statement contains as hexadecimal digits."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:
+        """Return the function that writes a value."""
+        del dialect
+        return lambda value: None if value is None else bytes(value).hex()
+
+    def bind_expression(self, bindvalue: Any) -> Any:
+        """Return the expression of a value."""
+        return func.unhex(bindvalue)
+
+
+class PaimonCompiler(SQLCompiler):
+    """Statements of Spark."""
+
+    def limit_clause(self, select: Any, **kw: Any) -> str:
+        """Return LIMIT and OFFSET, each of which may be absent."""
+        clauses = (("LIMIT", select._limit_clause), ("OFFSET", select._offset_clause))
+        return "".join(f"\n {word} {self.process(value, **kw)}" for word, value in clauses if value is not None)
+
+
+class PaimonTypeCompiler(GenericTypeCompiler):
+    """Types in CREATE TABLE."""
+
+    def process(self, type_: Any, **kw: Any) -> str:
+        """Return a type as Spark spells it."""
+        spell = _SPELLINGS.get(type_.__visit_name__.upper())
+        return spell(type_) if spell else str(super().process(type_, **kw))
+
+
 class PaimonIdentifierPreparer(HiveIdentifierPreparer):
     """Quotes each part of a schema, which may be ``catalog.database``."""
 
     def quote_schema(self, schema: str, force: Any = None) -> str:
         """Return a schema in backquotes."""
-        return quoted(*schema.split(".", 1))
+        return quoted(*_parts(schema))
 
 
 class PaimonDialect(HiveDialect):
@@ -89,6 +175,14 @@ class PaimonDialect(HiveDialect):
     name = "paimon"
     driver = "thrift"
     preparer = PaimonIdentifierPreparer
+    statement_compiler = PaimonCompiler
+    type_compiler = PaimonTypeCompiler
+    execution_ctx_cls = DefaultExecutionContext
+    colspecs = {  # noqa: RUF012 - as in SQLAlchemy
+        types.Date: DateText,
+        types.DateTime: Moment,
+        types.LargeBinary: Bytes,
+    }
     supports_statement_cache = False
     supports_comments = True
     inline_comments = True
@@ -112,8 +206,8 @@ class PaimonDialect(HiveDialect):
         return [], {**arguments, **query, **secret, **place, "configuration": _hive(session)}
 
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
-        """Return the databases of the current catalog."""
-        return [row[0] for row in connection.execute(text("SHOW DATABASES"))]
+        """Return the databases of the current catalog; one whose name has a dot or a backquote is in backquotes."""
+        return [_unquoted(row[0]) for row in connection.execute(text("SHOW DATABASES"))]
 
     def get_catalog_names(self, connection: Any, **_: Any) -> list[str]:
         """Return the catalogs of the session."""
@@ -121,9 +215,9 @@ class PaimonDialect(HiveDialect):
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the tables of a database, without views."""
-        views = {row[1] for row in _views(connection, schema)}
-        rows = connection.execute(text(f"SHOW TABLES{_inside(schema)}"))
-        return [row[1] for row in rows if row[1] not in views]
+        views = set(self.get_view_names(connection, schema))
+        rows = _answer(connection, f"SHOW TABLES{_inside(schema)}")
+        return [row[1] for row in rows if row[1] not in views and not row[2]]
 
     def get_view_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the permanent views of a database."""
@@ -203,7 +297,7 @@ class PaimonDialect(HiveDialect):
 
     def _rows(self, connection: Any, statement: str, table: str) -> list[Any]:
         try:
-            return list(connection.execute(text(statement.replace(":", r"\:"))).fetchall())
+            return _answer(connection, statement)
         except exc.DBAPIError as e:
             if _MISSING.search(str(e)):
                 raise exc.NoSuchTableError(table) from e
@@ -211,9 +305,9 @@ class PaimonDialect(HiveDialect):
 
 
 def _place(url: URL) -> tuple[str | None, str | None]:
-    catalog, _, database = (url.database or "").rpartition(".")
-    given = url.query.get("catalog")
-    return (str(given) if given else catalog) or None, database or None
+    given, whole = url.query.get("catalog"), url.database or ""
+    catalog, _, database = (str(given), "", whole) if given else whole.rpartition(".")
+    return catalog or None, database or None
 
 
 def _hive(session: dict[str, Any]) -> dict[str, str]:
@@ -223,15 +317,44 @@ def _hive(session: dict[str, Any]) -> dict[str, str]:
 
 def _views(connection: Any, schema: str | None) -> list[Any]:
     """Return the permanent and temporary views: database, name, whether it is temporary."""
-    return list(connection.execute(text(f"SHOW VIEWS{_inside(schema)}")))
+    return _answer(connection, f"SHOW VIEWS{_inside(schema)}")
+
+
+def _answer(connection: Any, statement: str) -> list[Any]:
+    """Return the rows of a statement without parameters."""
+    return list(connection.execute(text(statement.replace(":", r"\:"))).fetchall())
+
+
+def _parts(schema: str) -> list[str]:
+    """Return the names in ``database`` or ``catalog.database``; names with dots are in backquotes."""
+    if "`" not in schema:
+        return schema.split(".", 1)
+    return [plain or name.replace("``", "`") for name, plain in _PART.findall(schema)]
+
+
+def _unquoted(name: str) -> str:
+    """Return a name that Spark has put in backquotes without them, unless `_parts` needs them."""
+    plain = name[1:-1] if name.startswith("`") else name
+    return name if "." in plain or "`" in plain else plain
 
 
 def _inside(schema: str | None) -> str:
-    return f" IN {quoted(*schema.split('.', 1))}" if schema else ""
+    return f" IN {quoted(*_parts(schema))}" if schema else ""
 
 
 def _full(table: str, schema: str | None) -> str:
-    return quoted(*schema.split(".", 1), table) if schema else quoted(table)
+    return quoted(*_parts(schema), table) if schema else quoted(table)
+
+
+def _iso(value: Any) -> Any:
+    return value if value is None or isinstance(value, str) else value.isoformat()
+
+
+def _date(value: Any) -> Any:
+    try:
+        return date.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 registry.register("paimon.thrift", __name__, PaimonDialect.__name__)
