@@ -106,6 +106,31 @@ def test_tables_are_dropped_and_renamed_where_they_are(generic: SparkSession) ->
         generic.sql("DROP TABLE f2")
 
 
+def test_no_table_or_view_hides_another_one(generic: SparkSession, tmp_path: Path) -> None:
+    elsewhere, other = (f"LOCATION 'file:{tmp_path}/{name}'" for name in ("f", "p"))
+    generic.sql("CREATE TABLE p (id INT)")
+    generic.sql("INSERT INTO p VALUES (1)")
+    generic.sql(f"CREATE TABLE f (id INT) USING parquet {elsewhere}")
+    generic.sql("CREATE VIEW v AS SELECT 1 AS id")
+    generic.sql(f"CREATE TABLE IF NOT EXISTS p (other INT) USING parquet {other}")
+    for statement in (
+        f"CREATE TABLE p (other INT) USING parquet {other}",
+        f"CREATE TABLE p USING parquet {other} AS SELECT 2 AS other",
+        "CREATE VIEW p AS SELECT 2 AS other",
+        "CREATE OR REPLACE VIEW p AS SELECT 2 AS other",
+        "ALTER TABLE f RENAME TO p",
+        "ALTER VIEW v RENAME TO p",
+        "ALTER TABLE p RENAME TO f",
+        "ALTER TABLE p RENAME TO v",
+    ):
+        with pytest.raises(AnalysisException, match="ALREADY_EXISTS"):
+            generic.sql(statement)
+    assert sorted(r[1] for r in rows(generic, "SHOW TABLES")) == ["f", "p", "v"]
+    generic.sql("DROP VIEW v")
+    generic.sql("ALTER TABLE p RENAME TO v")
+    assert rows(generic, "SELECT * FROM v") == [(1,)]
+
+
 def test_tables_from_queries_and_frames(generic: SparkSession) -> None:
     generic.sql("CREATE TABLE p TBLPROPERTIES ('primary-key'='id') AS SELECT 1 AS id, 'x' AS v")
     generic.sql("CREATE TABLE f USING parquet AS SELECT * FROM p")

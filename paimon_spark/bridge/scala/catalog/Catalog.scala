@@ -133,14 +133,17 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   override def purgeTable(ident: Identifier): Boolean = dropTable(ident)
 
   override def renameTable(from: Identifier, to: Identifier): Unit = {
-    val target = if (to.namespace().length == 2 && to.namespace()(0) == ref.name)
-      Identifier.of(to.namespace().tail, to.name()) else to
-    val space = if (target.namespace().isEmpty) from.namespace() else target.namespace()
+    val target = renamed(from, to)
     try Engine.json("rename_table", Map("database" -> from.namespace()(0), "name" -> from.name(),
-      "to_database" -> database(space), "to_name" -> target.name()), ref, idempotent = false,
+      "to_database" -> database(target.namespace()), "to_name" -> target.name()), ref, idempotent = false,
       namespace = from.namespace().toSeq, name = full(from))
-    catch { case _: TableAlreadyExistsException =>
-      throw new TableAlreadyExistsException(full(Identifier.of(space, target.name()))) }
+    catch { case _: TableAlreadyExistsException => throw new TableAlreadyExistsException(full(target)) }
+  }
+
+  /** The new name of a table, which may be given with its catalog, or without its database. */
+  protected def renamed(from: Identifier, to: Identifier): Identifier = {
+    val space = if (to.namespace().length == 2 && to.namespace()(0) == ref.name) to.namespace().tail else to.namespace()
+    Identifier.of(if (space.isEmpty) from.namespace() else space, to.name())
   }
 
   override def listFunctions(namespace: Array[String]): Array[Identifier] = Functions.list(namespace)

@@ -30,7 +30,8 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
 
   override def setDelegateCatalog(catalog: CatalogPlugin): Unit = delegate = catalog
 
-  private def ours(ident: Identifier): Boolean = ident.namespace().length == 1 && super.tableExists(ident)
+  /** Whether a Paimon table has this name. */
+  private[paimonbridge] def ours(ident: Identifier): Boolean = ident.namespace().length == 1 && super.tableExists(ident)
 
   override def defaultNamespace(): Array[String] = delegate.defaultNamespace()
   override def listNamespaces(): Array[Array[String]] = spaces.listNamespaces()
@@ -99,8 +100,12 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
     if (ours(ident)) super.dropTable(ident) else tables.dropTable(ident)
   override def purgeTable(ident: Identifier): Boolean =
     if (ours(ident)) super.dropTable(ident) else tables.purgeTable(ident)
-  override def renameTable(from: Identifier, to: Identifier): Unit =
-    if (ours(from)) super.renameTable(from, to) else tables.renameTable(from, to)
+  override def renameTable(from: Identifier, to: Identifier): Unit = {
+    val target = renamed(from, to)
+    if (!ours(from)) tables.renameTable(from, to)
+    else if (tables.tableExists(target)) throw new TableAlreadyExistsException(target)
+    else super.renameTable(from, to)
+  }
 
   override def listFunctions(namespace: Array[String]): Array[Identifier] = functions.listFunctions(namespace)
   override def loadFunction(ident: Identifier): org.apache.spark.sql.connector.catalog.functions.UnboundFunction =
@@ -129,6 +134,13 @@ object PaimonGeneric {
 
   def isPaimon(provider: Option[String]): Boolean = provider.forall(_.equalsIgnoreCase("paimon"))
 
+  /** Whether a name is that of a Paimon table in the generic catalog. */
+  def holds(session: SparkSession, name: Seq[String]): Boolean =
+    CreateLike.locate(CreateLike.manager(session), name) match {
+      case (catalog: PaimonGenericCatalog, ident) => catalog.ours(ident)
+      case _ => false
+    }
+
   def installed: Boolean =
     SQLConf.get.getConfString(s"spark.sql.catalog.$Name", "builtin") == "paimon.spark.GenericCatalog"
 }
@@ -151,11 +163,17 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
         if s.provider.isEmpty && s.serde.isEmpty && PaimonGeneric.installed && inSessionCatalog(id.nameParts) =>
       Some(s.copy(provider = Some("paimon")))
+    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec) if isTaken(plan, id.nameParts) =>
+      Some(s.copy(provider = Some("paimon"))) // the table exists: Spark looks for it only among its own ones
     case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
         if s.provider.exists(_.equalsIgnoreCase("paimon")) && !PaimonGeneric.installed && !hasPath(s) &&
           inSessionCatalog(id.nameParts) => refuse(id.nameParts)
     case _ => None
   }
+
+  /** Whether a new table has the name of a Paimon table in the generic catalog. */
+  private def isTaken(plan: LogicalPlan, name: Seq[String]): Boolean = PaimonGeneric.installed && inSessionCatalog(name) &&
+    (plan.isInstanceOf[CreateTable] || plan.isInstanceOf[CreateTableAsSelect]) && PaimonGeneric.holds(session, name)
 
   /** Whether the provider is Spark's default, which saveAsTable and toTable pass if no format is given.
     * A plan parsed from SQL has a position in its text. */
@@ -182,5 +200,31 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     val manager = CreateLike.manager(session)
     val catalog = if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else manager.currentCatalog.name()
     catalog.equalsIgnoreCase(PaimonGeneric.Name)
+  }
+}
+
+/** In the generic catalog, Spark's own tables and views do not take the name of a Paimon table, which would hide them. */
+case class KeepNamesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = {
+    if (PaimonGeneric.installed) wanted(plan).filter(PaimonGeneric.holds(session, _)).foreach { name =>
+      throw new TableAlreadyExistsException(name)
+    }
+    plan
+  }
+
+  /** The name that a view or a renamed table gets. */
+  private def wanted(plan: LogicalPlan): Option[Seq[String]] = plan match {
+    case c: CreateView => c.child match {
+      case i: UnresolvedIdentifier => Some(i.nameParts)
+      case _ => None
+    }
+    case r: RenameTable if r.newName.length > 1 => Some(r.newName)
+    case r: RenameTable => r.child match {
+      case t: UnresolvedTableOrView => Some(t.multipartIdentifier.init ++ r.newName)
+      case t: UnresolvedTable => Some(t.multipartIdentifier.init ++ r.newName)
+      case v: UnresolvedView => Some(v.multipartIdentifier.init ++ r.newName)
+      case _ => None
+    }
+    case _ => None
   }
 }

@@ -25,6 +25,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
     }
     ChangelogFunctions.install(extensions)
     extensions.injectHintResolutionRule(session => PaimonByDefault(session))
+    extensions.injectHintResolutionRule(session => KeepNamesOfTables(session))
     extensions.injectHintResolutionRule(session => ChangesOfTables(session))
     extensions.injectHintResolutionRule(session => ProceduresAsFunctions(session))
     extensions.injectHintResolutionRule(session => OptionsOfReads(session))
