@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from tests.query_results import rows
@@ -79,3 +80,11 @@ def test_another_tables_partitions_stay(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"(?i)partition"):
         spark.sql("ALTER TABLE u DROP PARTITION (k = 1)")
     assert rows(spark, "SELECT * FROM u") == [(1,)]
+
+
+def test_a_partition_cannot_be_renamed(table: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match=r"\[UNSUPPORTED_FEATURE\] Renaming a partition is not possible"):
+        table.sql("ALTER TABLE p PARTITION (dt = 'b', hh = 1) RENAME TO PARTITION (dt = 'z', hh = 1)")
+    with pytest.raises(AnalysisException, match=r"\[UNSUPPORTED_FEATURE\] The location of a table"):
+        table.sql("ALTER TABLE p SET LOCATION '/elsewhere'")
+    assert left(table) == [1, 2, 3, 4, 5, 6]

@@ -210,6 +210,9 @@ private[paimonbridge] object Layout {
 /** Encodes ALTER TABLE changes as JSON. */
 object Changes {
   def encode(change: TableChange): Map[String, Any] = change match {
+    case c: SetProperty if c.property() == TableCatalog.PROP_LOCATION => throw new PaimonException(
+      "[UNSUPPORTED_FEATURE] The location of a table in a Paimon catalog cannot be changed. Create a table of that name in " +
+        "another warehouse, and copy the rows.", "UNSUPPORTED_FEATURE")
     case c: SetProperty => Map("op" -> "set", "key" -> c.property(), "value" -> c.value())
     case c: RemoveProperty => Map("op" -> "remove", "key" -> c.property())
     case c: AddColumn => Map("op" -> "add", "column" -> c.fieldNames().toSeq, "type" -> json(c.dataType()),

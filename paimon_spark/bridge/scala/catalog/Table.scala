@@ -193,6 +193,7 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
     idents.zip(properties).foreach { case (ident, given) => createPartition(ident, given) }
   override def replacePartitionMetadata(ident: InternalRow, properties: JMap[String, String]): Unit =
     throw refused("Changing the metadata of a partition")
+  override def renamePartition(from: InternalRow, to: InternalRow): Boolean = throw refused("Renaming a partition")
   override def loadPartitionMetadata(ident: InternalRow): JMap[String, String] = Map.empty[String, String].asJava
 }
 
