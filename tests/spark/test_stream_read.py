@@ -206,6 +206,20 @@ def test_an_overwrite_is_its_difference_in_a_keyed_table(spark: SparkSession, st
     assert one.batches == [[("+I", 4, "d")], replaced, [("+I", 6, "f")]]
 
 
+def test_a_stream_does_not_read_null_as_a_value(spark: SparkSession, stream: Callable[[], Stream]) -> None:
+    spark.sql("CREATE TABLE t (id INT NOT NULL)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    one, frame = stream(), spark.readStream.table("t")
+    assert one.read(frame) == [(1,)]
+    spark.sql("ALTER TABLE t ALTER COLUMN id DROP NOT NULL")
+    spark.sql("INSERT INTO t VALUES (NULL)")
+    with pytest.raises(
+        Exception, match=r"\[UNSUPPORTED_FEATURE\].*'id' is INT and was INT NOT NULL.*Restart the query"
+    ):
+        one.read(frame)
+    assert one.read(spark.readStream.table("t")) == [(None,)]
+
+
 def test_columns_may_change_under_a_stream(spark: SparkSession, stream: Callable[[], Stream]) -> None:
     spark.sql("CREATE TABLE t (id INT, s STRING)")
     spark.sql("INSERT INTO t VALUES (1, 'a')")
@@ -241,6 +255,13 @@ def test_wrong_options_are_refused(
     spark.sql("CREATE TABLE t (id INT)")
     with pytest.raises(Exception, match=message):
         stream().read(spark.readStream.options(**options).table("t"))
+
+
+@pytest.mark.parametrize("option", [{"versionAsOf": "1"}, {"timestampAsOf": "2026-01-01"}])
+def test_a_stream_does_not_travel_in_time_as_a_batch(spark: SparkSession, option: dict[str, str]) -> None:
+    spark.sql("CREATE TABLE t (id INT)")
+    with pytest.raises(Exception, match=r"\[INVALID_OPTION\] A stream of t cannot begin at .*'scan.snapshot-id'"):
+        spark.readStream.options(**option).table("t")
 
 
 def test_what_is_no_stream_is_refused(spark: SparkSession, stream: Callable[[], Stream]) -> None:

@@ -79,6 +79,9 @@ object ReferenceOptions {
 
   def isTimed(u: UnresolvedRelation): Boolean = u.options.containsKey(timestampKey)
 
+  /** Whether a stream is to begin at a version or a time by the options of a batch, for which Spark has no error. */
+  def travels(u: UnresolvedRelation): Boolean = u.isStreaming && (isTimed(u) || u.options.containsKey(versionKey))
+
   /** The version for the catalog: a version, and the options of the statement. */
   def decoded(version: String): (Map[String, Any], Option[Map[String, String]]) =
     if (!isEncoded(version)) (Map("version" -> version), None)
@@ -106,6 +109,9 @@ case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
           u.setTagValue(ReferenceOptions.Kept, true)
           t
         case u: UnresolvedRelation if wanted(u) => ReferenceOptions.encoded(u, None)
+        case u: UnresolvedRelation if ReferenceOptions.travels(u) && plainTable(u) => throw new PaimonException(
+          s"[INVALID_OPTION] A stream of ${u.multipartIdentifier.mkString(".")} cannot begin at a version or a time of a " +
+            "batch. Set 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.", "INVALID_OPTION")
       }
     }
   }
