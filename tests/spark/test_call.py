@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from paimon_spark.spec.quoted_text import quoted_name
+
 
 @pytest.fixture
 def table(spark: SparkSession) -> SparkSession:
@@ -78,3 +80,18 @@ def test_procedures_are_listed(table: SparkSession) -> None:
     for statement in ("SHOW PROCEDURES IN paimon.sys", "SHOW PROCEDURES"):
         names = {r.procedure_name for r in table.sql(statement).collect()}
         assert {"compact", "create_tag", "rollback_to"} <= names
+
+
+@pytest.mark.parametrize("name", ["plain", "a-b", "größe", "a.b", "a`b"])
+def test_cached_rows_of_a_table_with_any_name_are_dropped(spark: SparkSession, name: str) -> None:
+    table = quoted_name(name)
+    spark.sql(f"CREATE TABLE {table} (id INT)")
+    spark.sql(f"INSERT INTO {table} VALUES (1)")
+    spark.sql(f"INSERT INTO {table} VALUES (2)")
+    spark.sql(f"CACHE TABLE {table}")
+    try:
+        assert spark.table(table).count() == 2
+        spark.sql(f"CALL sys.rollback_to(table => '{table}', snapshot_id => 1)")
+        assert spark.table(table).count() == 1
+    finally:
+        spark.sql(f"UNCACHE TABLE IF EXISTS {table}")

@@ -27,6 +27,7 @@ from paimon_spark.spark.runner import SparkRunner
 from paimon_spark.spark.session_jobs import SessionJobs
 from paimon_spark.spark.values import value_to_jvm
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.sqlparse.call import CallStatement, parse_call
 from paimon_spark.sqlparse.copy_into import CopyFrom, CopyTo, is_copy_statement, parse_copy_statement
 from paimon_spark.sqlparse.tag_statements import is_tag_statement, parse_tag_statement
@@ -155,7 +156,7 @@ def _run_copy(statement: CopyFrom | CopyTo, request: Request) -> Json:
     identifier = context.identifier_of(statement.table)
     table = load_named(replace(request.envelope, catalog=info), identifier, writes=True)
     rows = load_files(session, table, statement, context.clock_millis)
-    return _rows_answer(LOADED, rows) | {"changed": [f"{info.name}.{table.name}"]}
+    return _rows_answer(LOADED, rows) | {"changed": _changed(info.name, [table.name])}
 
 
 def _rows_answer(columns: list[tuple[str, str, bool]], rows: list[tuple[Any, ...]]) -> Json:
@@ -177,9 +178,15 @@ def _answer(result: CallResult, catalog: str) -> Json:
     return {
         "schema": _struct(columns),
         "rows": [[value_to_jvm(v) for v in row] for row in rows],
-        "changed": [f"{catalog}.{name}" for name in result.changed_tables],
+        "changed": _changed(catalog, result.changed_tables),
         **_job(result.job, catalog),
     }
+
+
+def _changed(catalog: str, names: Iterable[str]) -> list[str]:
+    """Return the names of tables as Spark parses them; one with several dots stands for each way to split it."""
+    parts = [name.split(".") for name in names]
+    return [sql_path(catalog, ".".join(name[:at]), ".".join(name[at:])) for name in parts for at in range(1, len(name))]
 
 
 def _job(job: Job | None, catalog: str) -> Json:
@@ -198,7 +205,7 @@ def compaction_step(request: Request) -> Json:
     """Compact a table once, as a job does at each new position."""
     info = request.envelope.catalog
     result = compact_once(_context(request, info), request.args["values"])
-    return {"changed": [f"{info.name}.{name}" for name in (result.changed_tables if result else ())]}
+    return {"changed": _changed(info.name, result.changed_tables if result else ())}
 
 
 def _struct(columns: Iterable[tuple[str, str, bool]]) -> Json:

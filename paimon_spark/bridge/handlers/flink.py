@@ -29,6 +29,7 @@ from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.types import DataField
 from paimon_spark.spec.units import parse_duration_ms
+from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.sqlparse.flink import statements as flink
 from paimon_spark.sqlparse.flink.parse import belongs_to_flink, parse_statement
 
@@ -350,7 +351,7 @@ def _alter(
     if statement.if_exists and not catalog.table_exists(identifier):
         return {}
     catalog.alter_table(identifier, changes)
-    return {"changed": [f"{info.name}.{identifier.full_name}"]}
+    return {"changed": [sql_path(info.name, identifier.database, identifier.object_name)]}
 
 
 _RUNNERS: Mapping[type, Callable[[Request, Any], Json]] = {
