@@ -16,7 +16,7 @@ from paimon_spark.core.read.split_reader import first_rows
 from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.table import Table
 from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, without_partitions
-from paimon_spark.engine.chain_read import is_chain_read, plan_chain_reads
+from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_chain_reads
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, plan_select, read_batches
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.predicate import Predicate
@@ -98,6 +98,15 @@ def total_rows(plans: Sequence[SelectPlan]) -> int | None:
 def reads_other_branch(table: Table) -> bool:
     """Return whether options of the table name other branches to read from."""
     return is_chain_read(table) or bool(table.options.scan_fallback_branch or table.options.scan_primary_branch)
+
+
+def read_branches(table: Table) -> tuple[Table, ...]:
+    """Return the table at each branch that a query of its newest rows reads; the errors are those of `plan_reads`."""
+    if is_chain_read(table):
+        chain = open_chain(table)
+        return table, chain.snapshots.table, chain.deltas.table
+    pair = _pair(table)
+    return (table,) if pair is None else (pair.own, pair.other)
 
 
 def _pair(table: Table) -> _Pair | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -150,6 +152,47 @@ def test_a_wrong_statement_set_starts_nothing(words: SparkSession) -> None:
     assert rows(words, "SHOW JOBS") == []
     assert len(rows(words, f"EXECUTE STATEMENT SET BEGIN {one}; {one}; END")) == 2
     assert len(rows(words, "SHOW JOBS")) == 2
+def shown_changes(spark: SparkSession, query: str, most: int, change: Callable[[], object]) -> list[tuple]:
+    """Return the first changes of a query in streaming mode, during which `change` is called once."""
+    spark.sql("SET 'execution.runtime-mode' = 'streaming'")
+    spark.sql(f"SET 'paimon.streaming-select.max-rows' = '{most}'")
+    spark.sql("SET 'paimon.streaming-select.timeout' = '60 s'")
+    found: list[tuple] = []
+    reader = Thread(target=lambda: found.extend(rows(spark, query)))
+    reader.start()
+    time.sleep(3)
+    change()
+    reader.join(120)
+    return found
+
+
+def test_rows_with_bytes_and_not_a_number_stay_the_same(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT, b BINARY, d DOUBLE, n ARRAY<BINARY>)")
+    first = "SELECT 1 AS k, X'01' AS b, double('NaN') AS d, array(X'02') AS n"
+    spark.sql(f"INSERT INTO t {first}")
+    found = shown_changes(spark, "SELECT * FROM t", 2, lambda: spark.sql("INSERT INTO t SELECT 2, X'05', 1.0, null"))
+    assert [(op, k, bytes(b)) for op, k, b, *_ in found] == [("+I", 1, b"\x01"), ("+I", 2, b"\x05")]
+
+
+def test_a_query_follows_the_other_branch_of_its_table(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT, p STRING) PARTITIONED BY (p)")
+    spark.sql("INSERT INTO t VALUES (1, 'a')")
+    spark.sql("CALL sys.create_branch('t', 'b')")
+    spark.sql("ALTER TABLE t SET TBLPROPERTIES ('scan.fallback-branch' = 'b')")
+    found = shown_changes(spark, "SELECT * FROM t", 2, lambda: spark.sql("INSERT INTO `t$branch_b` VALUES (2, 'z')"))
+    assert found == [("+I", 1, "a"), ("+I", 2, "z")]
+
+
+def test_a_query_follows_system_tables(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    query = "SELECT tag_name FROM `t$tags`"
+    assert shown_changes(spark, query, 1, lambda: spark.sql("CALL sys.create_tag('t', 'one', 1)")) == [("+I", "one")]
+    database = spark.catalog.currentDatabase()
+    query = f"SELECT table_name FROM sys.tables WHERE database_name = '{database}'"
+    assert shown_changes(spark, query, 2, lambda: spark.sql("CREATE TABLE u (k INT)")) == [("+I", "t"), ("+I", "u")]
+
+
 
 
 def test_a_watermark_ends_windows_and_is_that_of_snapshots(words: SparkSession) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from paimon_spark.bridge.protocol import CatalogInfo, Request
+from paimon_spark.bridge.system_tables import is_rows
 from paimon_spark.bridge.tables import TableToken, catalog_of, load_to_change, load_token, newest_token
 from paimon_spark.catalog.base import Catalog
+from paimon_spark.engine.fallback import read_branches
 from paimon_spark.engine.streaming import sink as stream_sink
 from paimon_spark.errors import (
     ArgumentError,
@@ -27,9 +29,9 @@ from paimon_spark.spark.jvm_frames import session_for
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.spec.types import DataField
 from paimon_spark.spec.units import parse_duration_ms
-from paimon_spark.spec.quoted_text import sql_path
 from paimon_spark.sqlparse.flink import statements as flink
 from paimon_spark.sqlparse.flink.parse import belongs_to_flink, parse_statement
 
@@ -334,9 +336,13 @@ def tag_savepoint(request: Request) -> Json:
 
 
 def latest_snapshot(request: Request) -> Json:
-    """Return the id of a table's latest snapshot, 0 if it has none."""
-    table = load_token(request.envelope, TableToken.of(request.args["table"]))
-    return {"snapshot": table.snapshots.latest_id() or 0}
+    """Return a text that is another one as soon as a query of a table may have other rows."""
+    token = request.args["table"]
+    if is_rows(token):  # some change without a snapshot
+        return {"snapshot": str(time.time_ns())}
+    table = load_token(request.envelope, TableToken.of(token))
+    newest = [t.snapshots.latest() for t in read_branches(table)]
+    return {"snapshot": " ".join("" if s is None else s.delta_manifest_list for s in newest)}
 
 
 def _alter_columns(request: Request, statement: flink.AlterColumns) -> Json:

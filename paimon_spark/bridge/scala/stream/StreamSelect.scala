@@ -135,15 +135,15 @@ object StreamSelect {
 
 /** The changes from one result to the next. `keys`: the positions of the columns that identify a row. */
 private class ResultChanges(keys: Option[Seq[Int]]) {
-  private var before: Map[Row, Int] = Map.empty
+  private var before: Map[Any, Seq[Row]] = Map.empty
 
   def to(rows: Seq[Row]): Seq[(String, Row)] = {
-    val after = rows.groupMapReduce(identity)(_ => 1)(_ + _)
+    val after = rows.groupBy(ResultChanges.content)
     val gone = beyond(before, after)
     val come = beyond(after, before)
     before = after
-    val replaced = keys.fold(Map.empty[Seq[Any], Row])(at => gone.map(r => at.map(r.get) -> r).toMap)
-    val updates = come.map(r => r -> keys.flatMap(at => replaced.get(at.map(r.get))))
+    val replaced = keys.fold(Map.empty[Any, Row])(at => gone.map(r => key(at, r) -> r).toMap)
+    val updates = come.map(r => r -> keys.flatMap(at => replaced.get(key(at, r))))
     val left = mutable.Set.from(updates.flatMap(_._2))
     gone.filterNot(left).map("-D" -> _) ++ updates.flatMap {
       case (row, Some(old)) => Seq("-U" -> old, "+U" -> row)
@@ -151,8 +151,26 @@ private class ResultChanges(keys: Option[Seq[Int]]) {
     }
   }
 
-  private def beyond(these: Map[Row, Int], those: Map[Row, Int]): Seq[Row] =
-    these.toSeq.flatMap { case (row, n) => Seq.fill(n - those.getOrElse(row, 0))(row) }
+  private def key(at: Seq[Int], row: Row): Any = at.map(i => ResultChanges.content(row.get(i)))
+
+  private def beyond(these: Map[Any, Seq[Row]], those: Map[Any, Seq[Row]]): Seq[Row] =
+    these.toSeq.flatMap { case (content, rows) => rows.drop(those.get(content).fold(0)(_.length)) }
+}
+
+private object ResultChanges {
+  private object NotANumber
+
+  /** A value that equals that of the same content: bytes are arrays, which are only equal to themselves, and NaN is not
+    * even equal to itself. */
+  def content(value: Any): Any = value match {
+    case bytes: Array[Byte] => bytes.toSeq
+    case row: Row => row.toSeq.map(content)
+    case items: collection.Seq[_] => items.map(content)
+    case entries: collection.Map[_, _] => entries.map { case (k, v) => content(k) -> content(v) }
+    case d: Double if d.isNaN => NotANumber
+    case f: Float if f.isNaN => NotANumber
+    case other => other
+  }
 }
 
 /** Where changes go: to the terminal of `spark-sql` as they happen, else into the result of the statement. */
