@@ -70,6 +70,39 @@ def test_a_job_continues_from_its_checkpoints(words: SparkSession, tmp_path) -> 
     assert len(identifiers) == len(set(identifiers))
 
 
+@pytest.mark.parametrize("name", ["job: daily", "a:b", "größe", ""])
+def test_the_name_of_a_job_is_that_of_its_directory(words: SparkSession, tmp_path: Path, name: str) -> None:
+    words.sql("CREATE TABLE s (n INT)")
+    words.sql("CREATE TABLE `t:u` (n INT)")
+    words.sql(f"SET 'execution.checkpointing.dir' = 'file:{tmp_path}'")
+    words.sql(f"SET 'pipeline.name' = '{name}'")
+    ((first,),) = rows(words, "INSERT INTO `t:u` SELECT n FROM paimon_changes('s')")
+    words.sql(f"STOP JOB '{first}'")
+    ((again,),) = rows(words, "INSERT INTO `t:u` SELECT n FROM paimon_changes('s')")
+    assert (again, len(list(tmp_path.iterdir()))) == (first, 1)
+
+
+def test_a_statement_that_did_not_start_can_be_corrected(words: SparkSession, tmp_path: Path) -> None:
+    words.sql("CREATE TABLE s (n INT)")
+    words.sql("CREATE TABLE t (n INT)")
+    words.sql(f"SET 'execution.checkpointing.dir' = 'file:{tmp_path}'")
+    with pytest.raises(Exception, match=r"(?i)sort"):
+        words.sql("INSERT INTO t SELECT n FROM paimon_changes('s') ORDER BY n")
+    assert rows(words, "INSERT INTO t SELECT n FROM paimon_changes('s')")
+
+
+def test_jobs_that_start_at_once_leave_the_settings_alone(words: SparkSession) -> None:
+    words.sql("CREATE TABLE s (n INT)")
+    keys = ("spark.sql.adaptive.enabled", "spark.sql.shuffle.partitions")
+    before = [words.conf.get(key) for key in keys]
+    for n in range(4):
+        words.sql(f"CREATE TABLE t{n} (n INT)")
+    with ThreadPoolExecutor(4) as pool:
+        statements = [f"INSERT INTO t{n} SELECT n FROM paimon_changes('s')" for n in range(4)]
+        assert len(list(pool.map(lambda text: rows(words, text), statements))) == 4
+    assert [words.conf.get(key) for key in keys] == before
+
+
 def test_what_cannot_be_a_job(words: SparkSession) -> None:
     words.sql("CREATE TABLE plain (word STRING, cnt BIGINT)")
     with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\].*plain has no primary key"):
@@ -119,39 +152,6 @@ def test_a_query_follows_its_table(spark: SparkSession) -> None:
             counts[v] = n
 
 
-def test_rows_of_an_unbounded_table(words: SparkSession) -> None:
-    words.sql("SET 'execution.runtime-mode' = 'streaming'")
-    words.sql("SET 'paimon.streaming-select.max-rows' = '7'")
-    found = rows(words, "SELECT * FROM words")
-    assert len(found) == 7
-    assert {op for op, _ in found} == {"+I"}
-
-
-def test_tables_that_take_rows(spark: SparkSession) -> None:
-    spark.sql("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print')")
-    spark.sql("CREATE TEMPORARY TABLE gone (a INT) WITH ('connector' = 'blackhole')")
-    assert rows(spark, "INSERT INTO p VALUES (1, 'x'), (2, NULL)") == []
-    assert rows(spark, "INSERT INTO gone VALUES (1)") == []
-    with pytest.raises(Exception, match=r"has 1 columns, but 'p' takes 2: a, b"):
-        spark.sql("INSERT INTO p VALUES (1)")
-    with pytest.raises(Exception, match=r"the connector 'print' cannot be read"):
-        spark.sql("SELECT * FROM p").collect()
-    spark.sql("DROP TEMPORARY TABLE gone")
-    spark.sql("CREATE TABLE gone (a INT)")
-    spark.sql("INSERT INTO gone VALUES (2)")
-    assert rows(spark, "SELECT * FROM gone") == [(2,)]
-    with pytest.raises(Exception, match=r"There is no temporary table 'gone'"):
-        spark.sql("DROP TEMPORARY TABLE gone")
-
-
-def test_a_wrong_statement_set_starts_nothing(words: SparkSession) -> None:
-    words.sql("CREATE TABLE t (word STRING)")
-    one, two = "INSERT INTO t SELECT word FROM words", "INSERT INTO t SELECT wrd FROM words"
-    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN"):
-        words.sql(f"EXECUTE STATEMENT SET BEGIN {one}; {two}; END")
-    assert rows(words, "SHOW JOBS") == []
-    assert len(rows(words, f"EXECUTE STATEMENT SET BEGIN {one}; {one}; END")) == 2
-    assert len(rows(words, "SHOW JOBS")) == 2
 def shown_changes(spark: SparkSession, query: str, most: int, change: Callable[[], object]) -> list[tuple]:
     """Return the first changes of a query in streaming mode, during which `change` is called once."""
     spark.sql("SET 'execution.runtime-mode' = 'streaming'")
@@ -193,6 +193,39 @@ def test_a_query_follows_system_tables(spark: SparkSession) -> None:
     assert shown_changes(spark, query, 2, lambda: spark.sql("CREATE TABLE u (k INT)")) == [("+I", "t"), ("+I", "u")]
 
 
+def test_rows_of_an_unbounded_table(words: SparkSession) -> None:
+    words.sql("SET 'execution.runtime-mode' = 'streaming'")
+    words.sql("SET 'paimon.streaming-select.max-rows' = '7'")
+    found = rows(words, "SELECT * FROM words")
+    assert len(found) == 7
+    assert {op for op, _ in found} == {"+I"}
+
+
+def test_tables_that_take_rows(spark: SparkSession) -> None:
+    spark.sql("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print')")
+    spark.sql("CREATE TEMPORARY TABLE gone (a INT) WITH ('connector' = 'blackhole')")
+    assert rows(spark, "INSERT INTO p VALUES (1, 'x'), (2, NULL)") == []
+    assert rows(spark, "INSERT INTO gone VALUES (1)") == []
+    with pytest.raises(Exception, match=r"has 1 columns, but 'p' takes 2: a, b"):
+        spark.sql("INSERT INTO p VALUES (1)")
+    with pytest.raises(Exception, match=r"the connector 'print' cannot be read"):
+        spark.sql("SELECT * FROM p").collect()
+    spark.sql("DROP TEMPORARY TABLE gone")
+    spark.sql("CREATE TABLE gone (a INT)")
+    spark.sql("INSERT INTO gone VALUES (2)")
+    assert rows(spark, "SELECT * FROM gone") == [(2,)]
+    with pytest.raises(Exception, match=r"There is no temporary table 'gone'"):
+        spark.sql("DROP TEMPORARY TABLE gone")
+
+
+def test_a_wrong_statement_set_starts_nothing(words: SparkSession) -> None:
+    words.sql("CREATE TABLE t (word STRING)")
+    one, two = "INSERT INTO t SELECT word FROM words", "INSERT INTO t SELECT wrd FROM words"
+    with pytest.raises(Exception, match=r"UNRESOLVED_COLUMN"):
+        words.sql(f"EXECUTE STATEMENT SET BEGIN {one}; {two}; END")
+    assert rows(words, "SHOW JOBS") == []
+    assert len(rows(words, f"EXECUTE STATEMENT SET BEGIN {one}; {one}; END")) == 2
+    assert len(rows(words, "SHOW JOBS")) == 2
 
 
 def test_a_watermark_ends_windows_and_is_that_of_snapshots(words: SparkSession) -> None:

@@ -5,7 +5,7 @@ import java.util.UUID
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
-import scala.util.Using
+import scala.util.{Try, Using}
 
 import org.apache.hadoop.fs.Path
 
@@ -18,6 +18,7 @@ import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic.{Dataset, SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.streaming.{OutputMode, StreamingQuery, Trigger}
 import org.apache.spark.sql.types.{StringType, StructType}
 import org.apache.spark.util.{ShutdownHookManager, Utils}
@@ -56,7 +57,7 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
   }
 
   private def start(session: SparkSession): StreamingQuery = {
-    val name = session.conf.getOption(ClientKeys.JobName).getOrElse(s"insert-into_${target.name}")
+    val name = session.conf.getOption(ClientKeys.JobName).filter(_.trim.nonEmpty).getOrElse(s"insert-into_${target.name}")
     val place = Jobs.checkpoints(session, name, query)
     val free = !Jobs.active(session).exists(_.name == name)
     val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
@@ -121,6 +122,10 @@ object Jobs {
   def start(session: SparkSession)(query: => StreamingQuery): StreamingQuery = {
     stopAtExit
     val conf = session.asInstanceOf[ClassicSession].sessionState.conf
+    conf.synchronized(launched(session, conf)(query)) // another statement would take the settings below for the user's
+  }
+
+  private def launched(session: SparkSession, conf: SQLConf)(query: => StreamingQuery): StreamingQuery = {
     val chosen = Map(Adaptive -> "false") ++
       (if (conf.contains(Partitions)) None else Some(Partitions -> session.sparkContext.defaultParallelism.toString))
     val before = chosen.keys.map(k => k -> Option.when(conf.contains(k))(conf.getConfString(k))).toMap
@@ -166,11 +171,16 @@ object Jobs {
   /** The directory of the checkpoints of a job; without one that the session names, a temporary one. */
   def checkpoints(session: SparkSession, name: String, query: LogicalPlan): String =
     session.conf.getOption(ClientKeys.Directory) match {
-      case Some(root) => named(session, new Path(root, name), name, query)
+      case Some(root) => named(session, directory(root, name), name, query)
       case None => Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
     }
 
-  /** The directory of a name, with the statement that it belongs to: no other continues from its checkpoints. */
+  /** The directory of a name. Hadoop takes some names with colons for addresses. */
+  private def directory(root: String, name: String): Path =
+    Try(new Path(root, name)).getOrElse(new Path(root, name.replace(":", "%3A")))
+
+  /** The directory of a name, with the statement that it belongs to: no other continues from its checkpoints. A query
+    * that Spark refused to start has none. */
   private def named(session: SparkSession, directory: Path, name: String, query: LogicalPlan): String = {
     val files = directory.getFileSystem(session.asInstanceOf[ClassicSession].sessionState.newHadoopConf())
     val place = files.makeQualified(directory).toString
@@ -180,7 +190,8 @@ object Jobs {
     val statement = new Path(directory, "statement.sql")
     val text = query.collectFirst { case p if p.origin.sqlText.nonEmpty => p.origin.sqlText.get }
       .map(_.trim.stripSuffix(";").split("\\s+").mkString(" ")).getOrElse("")
-    if (!files.exists(statement)) Using.resource(files.create(statement))(_.write(text.getBytes(UTF_8)))
+    val begun = files.exists(statement) && files.exists(new Path(directory, "metadata"))
+    if (!begun) Using.resource(files.create(statement, true))(_.write(text.getBytes(UTF_8)))
     else {
       val before = Using.resource(files.open(statement))(in => new String(in.readAllBytes(), UTF_8))
       if (before != text) throw refused(s"another statement: $before")
