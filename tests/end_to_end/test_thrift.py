@@ -19,6 +19,7 @@ from paimon_spark import connect
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.bridge.java import check_java
 from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
+from paimon_spark.clients.sqlalchemy import quoted
 
 CONNECTIONS = 4
 
@@ -227,6 +228,49 @@ def test_jdbc_lists_views_and_beeline_reads_them(thrift: tuple[Place, int]) -> N
 
 
 def test_statements_that_superset_sends(thrift: tuple[Place, int]) -> None:
+NAMES = ["my-db", "größe", "2024", "Up", "a.b", "a`b", "p%q"]
+
+
+def test_jdbc_knows_any_name(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    with hive.connect("localhost", port).cursor() as cursor:
+        for name in NAMES:
+            cursor.execute(f"CREATE DATABASE paimon.{quoted(name)}")
+            cursor.execute(
+                f"CREATE TABLE paimon.{quoted(name, name)} (id INT NOT NULL) TBLPROPERTIES ('primary-key' = 'id')"
+            )
+        cursor.execute("CREATE VIEW paimon.Up.Above AS SELECT 1 AS one")
+        cursor.execute("CREATE TABLE paimon.Up.UP (k INT NOT NULL) TBLPROPERTIES ('primary-key' = 'k')")
+    patterns = [(n, n.replace("%", "\\%")) for n in NAMES]
+    requests = [
+        f"{what} - {p} {p} {columns}".strip()
+        for _, p in patterns
+        for what, columns in (("tables", ""), ("columns", "%"))
+    ]
+    keys = [f"keys - {n} {n}" for n in NAMES]
+    found = jdbc(port, "schemas - %", "tables - Up %", "tables - GRÖSSE %", "tables - GRÖßE %", *requests, *keys)
+    assert {r[0] for r in found["schemas - %"]} > set(NAMES)
+    assert [(r[2], r[3]) for r in found["tables - Up %"]] == [("UP", "TABLE"), ("Up", "TABLE"), ("Above", "VIEW")]
+    assert [r[1] for r in found["tables - GRÖßE %"]] == ["größe"]
+    for name, pattern in patterns:
+        assert [name, name] in [r[1:3] for r in found[f"tables - {pattern} {pattern}"]]
+        assert [name, name, "id"] in [r[1:4] for r in found[f"columns - {pattern} {pattern} %"]]
+        assert [r[1:5] for r in found[f"keys - {name} {name}"]] == [[name, name, "id", "1"]]
+
+
+@pytest.mark.slow
+def test_jdbc_metadata_of_one_session_for_all(tmp_path: Path) -> None:
+    place, port = Place(tmp_path), free_port()
+    command = [BIN / "paimon-spark", "thriftserver", "--warehouse", place.warehouse, "--port", str(port)]
+    settings = ["--master", "local[2]", "--conf", "spark.sql.hive.thriftServer.singleSession=true"]
+    with server(place, [*command, *settings], port):
+        with hive.connect("localhost", port).cursor() as cursor:
+            cursor.execute("CREATE TABLE paimon.default.t (id INT)")
+        found = jdbc(port, "catalogs", "tables - default %")
+    assert found["catalogs"] == [["paimon"], ["spark_catalog"]]
+    assert [r[:4] for r in found["tables - default %"]] == [["paimon", "default", "t", "TABLE"]]
+
+
     """Those of its engine specifications for Hive and Spark."""
     _, port = thrift
     with hive.connect("localhost", port).cursor() as cursor:

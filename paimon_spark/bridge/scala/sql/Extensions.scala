@@ -74,7 +74,7 @@ object Extensions {
       override def invoke(proxy: Object, method: Method, args: Array[Object]): Object = {
         val plan = method.getName.startsWith("parsePlan")
         val text = if (plan || method.getName.startsWith("parseQuery")) Some(args(0).asInstanceOf[String]) else None
-        if (plan) Cancel.begin()
+        if (plan) { Cancel.begin(); ofThriftServer() }
         try {
           text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
             try parsed(session, delegate, method, args, text)
@@ -106,8 +106,11 @@ object Extensions {
     try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
     catch { case e: InvocationTargetException => throw e.getCause }
 
+  @volatile private var hasThriftServer = true
+
   /** Completes the metadata of a Thrift server; a Spark may come without one. */
-  private def ofThriftServer(): Unit = try ThriftMetadata.install() catch { case _: NoClassDefFoundError => }
+  private def ofThriftServer(): Unit = if (hasThriftServer)
+    try ThriftMetadata.install() catch { case _: NoClassDefFoundError => hasThriftServer = false }
 
   private def claim(session: SparkSession, text: String) =
     Calls.claim(session, text).orElse(Settings.claim(text)).orElse(FlinkStatements.keyed(session, text))

@@ -41,7 +41,7 @@ private class Listing(spark: SparkSession) extends Logging {
   def schemas(catalog: String, pattern: String): Seq[(String, String)] =
     chosen(catalog).toSeq.flatMap { c =>
       val views = Seq(state.catalog.globalTempDatabase).filter(_ => c == manager.currentCatalog.name())
-      (namespaces(c).map(_.quoted) ++ views).distinct.filter(Listing.matcher(pattern)).sorted.map(c -> _)
+      (namespaces(c).map(Listing.plain) ++ views).distinct.filter(Listing.matcher(pattern)).sorted.map(c -> _)
     }
 
   private def namespaces(catalog: String): Seq[Array[String]] = manager.catalog(catalog) match {
@@ -49,15 +49,16 @@ private class Listing(spark: SparkSession) extends Logging {
     case _ => Nil
   }
 
-  /** Tables and views of the matching namespaces, ordered by namespace and name; temporary views are last. */
+  /** Tables and views of the matching namespaces, ordered by namespace and name. */
   def tables(catalog: String, schema: String, table: String, kinds: Set[String]): Seq[Listed] = {
     val matches = Listing.matcher(table)
     val found = for {
       c <- chosen(catalog).toSeq
-      namespace <- namespaces(c) if Listing.matcher(schema)(namespace.quoted)
-      entry <- in(c, namespace, matches).sortBy(_.name)
+      namespace <- namespaces(c) if Listing.matcher(schema)(Listing.plain(namespace))
+      entry <- in(c, namespace, matches)
     } yield entry
     (found ++ temporary(catalog, schema, matches)).filter(t => kinds.isEmpty || kinds(t.kind))
+      .sortBy(t => (t.schema, t.name))
   }
 
   private def in(catalog: String, namespace: Array[String], matches: String => Boolean): Seq[Listed] = {
@@ -71,7 +72,7 @@ private class Listing(spark: SparkSession) extends Logging {
       val all = viewsOf(catalog, namespace)
       i => all(i.name())
     }
-    def one(kind: String)(i: Identifier) = new Listed(catalog, namespace.quoted, i.name(), kind, "", load(catalog, i))
+    def one(kind: String)(i: Identifier) = new Listed(catalog, Listing.plain(namespace), i.name(), kind, "", load(catalog, i))
     own.filter(t => matches(t.name)) ++ views.map(one(Listing.View)) ++ (manager.catalog(catalog) match {
       case ours: PaimonCatalog => tables.grouped(Listing.AtOnce).flatMap(together(ours, namespace, _))
       case _ => tables.map(one(Listing.Table))
@@ -85,7 +86,7 @@ private class Listing(spark: SparkSession) extends Logging {
     tables.map { i =>
       def columns = loaded.get(i.name()).fold(load(ours.name(), i))(
         _.fold(leftOut(s"the table ${i.quoted}", Listing.NoColumns), identity))
-      new Listed(ours.name(), namespace.quoted, i.name(), Listing.Table, "", columns)
+      new Listed(ours.name(), Listing.plain(namespace), i.name(), Listing.Table, "", columns)
     }
   }
 
@@ -140,6 +141,9 @@ private object Listing {
   private val AtOnce = 1000
   private val Configured = "spark\\.sql\\.catalog\\.([^.]+)".r
 
+  /** The name of a namespace: as it is, without quotes, unless it has several parts. */
+  def plain(namespace: Array[String]): String = if (namespace.length == 1) namespace.head else namespace.quoted
+
   /** Whether a name matches a pattern of JDBC, in which a backslash escapes; `*` of Hive's clients matches all names. */
   def matcher(pattern: String): String => Boolean =
     if (pattern == null || pattern.isEmpty || pattern == "%" || pattern == "*") _ => true
@@ -152,7 +156,7 @@ private object Listing {
         case '_' => regex.append('.')
         case other => regex.append(Pattern.quote(other.toString))
       }
-      val compiled = Pattern.compile(regex.toString, Pattern.CASE_INSENSITIVE | Pattern.DOTALL)
+      val compiled = Pattern.compile(regex.toString, Pattern.CASE_INSENSITIVE | Pattern.UNICODE_CASE | Pattern.DOTALL)
       name => compiled.matcher(name).matches()
     }
 }

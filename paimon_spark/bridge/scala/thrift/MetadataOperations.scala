@@ -35,7 +35,8 @@ private class SchemasOperation(val session: SparkSession, parent: HiveSession, c
   }
 }
 
-/** DatabaseMetaData.getTables; comments are those of the session catalog, because others would require loading each table. */
+/** DatabaseMetaData.getTables, ordered by kind, schema and name. Comments are those of the session catalog, because
+  * others would require loading each table. */
 private class TablesOperation(val session: SparkSession, parent: HiveSession, catalog: String, schema: String,
     table: String, kinds: JList[String])
     extends GetTablesOperation(parent, catalog, schema, table, kinds) with SparkOperation {
@@ -43,7 +44,7 @@ private class TablesOperation(val session: SparkSession, parent: HiveSession, ca
     setState(OperationState.RUNNING)
     try {
       val wanted = Option(kinds).toSeq.flatMap(_.asScala).map(_.toUpperCase).toSet
-      new Listing(session).tables(catalog, schema, table, wanted).foreach { t =>
+      new Listing(session).tables(catalog, schema, table, wanted).sortBy(_.kind).foreach { t =>
         rowSet.addRow(Array[AnyRef](t.catalog, t.schema, t.name, t.kind, t.comment, null, null, null, null, null))
       }
       setState(OperationState.FINISHED)
@@ -68,7 +69,8 @@ private class ColumnsOperation(val session: SparkSession, parent: HiveSession, c
   }
 }
 
-/** DatabaseMetaData.getPrimaryKeys: the columns of the property `primary-key`. */
+/** DatabaseMetaData.getPrimaryKeys: the columns of the property `primary-key`. Names of another case are only meant if
+  * there is no table of exactly these names. */
 private class PrimaryKeysOperation(val session: SparkSession, parent: HiveSession, catalog: String, schema: String,
     table: String)
     extends GetPrimaryKeysOperation(parent, catalog, schema, table) with SparkOperation {
@@ -77,8 +79,10 @@ private class PrimaryKeysOperation(val session: SparkSession, parent: HiveSessio
   override def runInternal(): Unit = {
     setState(OperationState.RUNNING)
     try {
+      val near = new Listing(session).tables(catalog, JdbcColumn.exact(schema), JdbcColumn.exact(table), Set(Listing.Table))
+      val same = near.filter(t => t.name == table && (schema == null || schema.isEmpty || t.schema == schema))
       for {
-        t <- new Listing(session).tables(catalog, JdbcColumn.exact(schema), JdbcColumn.exact(table), Set(Listing.Table))
+        t <- if (same.isEmpty) near else same
         (key, at) <- t.primaryKeys.zipWithIndex
       } keys.addRow(Array[AnyRef](t.catalog, t.schema, t.name, key, Int.box(at + 1), "PRIMARY"))
       setState(OperationState.FINISHED)

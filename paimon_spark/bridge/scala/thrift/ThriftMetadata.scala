@@ -18,17 +18,27 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager
 
 /**
  * Makes the Thrift server answer JDBC's metadata requests from all catalogs of a session. Spark's own operations cover
- * the session catalog only. The operations of a running server are replaced when its first session is built.
+ * the session catalog only. The operations of a running server are replaced with its first session, or with the first
+ * statement if all connections share a session that is older than the server.
  */
 object ThriftMetadata extends Logging {
+  /** What Spark has for the server that has these operations. */
+  @volatile private var served: AnyRef = _
+
   /** Installs the operations if this process is a Thrift server that has none. */
-  def install(): Unit = server.foreach { running =>
-    try synchronized(install(sessions(running)))
-    catch { case NonFatal(e) => logWarning("JDBC metadata lists only the session catalog on this release of Spark.", e) }
+  def install(): Unit = {
+    val listener = HiveThriftServer2.listener
+    if (listener != null && (listener ne served)) synchronized {
+      if (listener ne served) server(listener).foreach { running =>
+        served = listener
+        try install(sessions(running))
+        catch { case NonFatal(e) => logWarning("JDBC metadata lists only the session catalog on this release of Spark.", e) }
+      }
+    }
   }
 
-  private def server: Option[HiveServer2] =
-    Option(HiveThriftServer2.listener).flatMap(l => Fields.get(l.getClass, l, "server").asInstanceOf[Option[HiveServer2]])
+  private def server(listener: AnyRef): Option[HiveServer2] =
+    Fields.get(listener.getClass, listener, "server").asInstanceOf[Option[HiveServer2]]
 
   private def sessions(server: HiveServer2): SessionManager =
     server.getServices.asScala.collectFirst { case c: org.apache.hive.service.cli.CLIService => c.getSessionManager }.get
@@ -57,12 +67,14 @@ private object Fields {
   }
 }
 
-/** The operations of Spark's Thrift server, with metadata of all catalogs. */
+/** The operations of Spark's Thrift server, with metadata of all catalogs. Its sessions and running operations are those
+  * of `stock`: other threads may use it until it is replaced. */
 private class CatalogOperations(stock: SparkSQLOperationManager) extends SparkSQLOperationManager {
   /** The map of Hive's operation manager, which Spark's one finds only from a direct subclass. */
   override val handleToOperation: JMap[OperationHandle, Operation] =
-    Fields.get(classOf[OperationManager], this, "handleToOperation").asInstanceOf[JMap[OperationHandle, Operation]]
-  sessionToContexts.putAll(stock.sessionToContexts)
+    Fields.get(classOf[OperationManager], stock, "handleToOperation").asInstanceOf[JMap[OperationHandle, Operation]]
+  Fields.set(classOf[OperationManager], this, "handleToOperation", handleToOperation)
+  override val sessionToContexts = stock.sessionToContexts
 
   private def of(parent: HiveSession): SparkSession = sessionToContexts.get(parent.getSessionHandle)
 
