@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from types import ModuleType
 from typing import Any
 
@@ -130,6 +131,28 @@ class Moment(types.DateTime):
         return func.to_timestamp_ltz(bindvalue) if self.timezone else func.to_timestamp_ntz(bindvalue)
 
 
+class Digits(float):
+    """A number that a statement contains with all digits; PyHive takes no decimals."""
+
+    def __new__(cls, value: Decimal) -> Digits:
+        """Return the number."""
+        number = super().__new__(cls, value)
+        number._text = f"{value:f}BD"
+        return number
+
+    def __str__(self) -> str:
+        return self._text
+
+
+class Exact(types.Numeric[Any]):
+    """A decimal number."""
+
+    def bind_processor(self, dialect: Any) -> Callable[[Any], Any]:
+        """Return the function that writes a value."""
+        del dialect
+        return lambda value: Digits(value) if isinstance(value, Decimal) else value
+
+
 class Bytes(types.LargeBinary):
     """Bytes, which a statement contains as hexadecimal digits."""
 
@@ -162,11 +185,15 @@ class PaimonTypeCompiler(GenericTypeCompiler):
 
 
 class PaimonIdentifierPreparer(HiveIdentifierPreparer):
-    """Quotes each part of a schema, which may be ``catalog.database``."""
+    """Quotes each part of a schema, which may be ``catalog.database``, and names with backquotes."""
+
+    def __init__(self, dialect: Any) -> None:
+        super().__init__(dialect)
+        self.escape_quote, self.escape_to_quote = "`", "``"
 
     def quote_schema(self, schema: str, force: Any = None) -> str:
         """Return a schema in backquotes."""
-        return quoted(*_parts(schema))
+        return ".".join(self.quote_identifier(part) for part in _parts(schema))
 
 
 class PaimonDialect(HiveDialect):
@@ -181,6 +208,8 @@ class PaimonDialect(HiveDialect):
     colspecs = {  # noqa: RUF012 - as in SQLAlchemy
         types.Date: DateText,
         types.DateTime: Moment,
+        types.Float: types.Float,
+        types.Numeric: Exact,
         types.LargeBinary: Bytes,
     }
     supports_statement_cache = False

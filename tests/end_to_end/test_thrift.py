@@ -7,19 +7,20 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyhive import hive
-from sqlalchemy import MetaData, Table, create_engine, inspect, select, text
+from sqlalchemy import Column, MetaData, Table, create_engine, insert, inspect, select, text, types
 
-import paimon_spark.clients.sqlalchemy  # noqa: F401 - registers the dialect where the package is not installed
 from paimon_spark import connect
 from paimon_spark.bridge.jars import spark_home
 from paimon_spark.bridge.java import check_java
-from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
 from paimon_spark.clients.sqlalchemy import quoted
+from tests.end_to_end.programs import BIN, ROOT, Place, free_port, server
 
 CONNECTIONS = 4
 
@@ -227,7 +228,6 @@ def test_jdbc_lists_views_and_beeline_reads_them(thrift: tuple[Place, int]) -> N
     assert beeline(place, port, "-e", "SELECT k FROM viewed.v")[-1] == "1"
 
 
-def test_statements_that_superset_sends(thrift: tuple[Place, int]) -> None:
 NAMES = ["my-db", "größe", "2024", "Up", "a.b", "a`b", "p%q"]
 
 
@@ -271,6 +271,7 @@ def test_jdbc_metadata_of_one_session_for_all(tmp_path: Path) -> None:
     assert [r[:4] for r in found["tables - default %"]] == [["paimon", "default", "t", "TABLE"]]
 
 
+def test_statements_that_superset_sends(thrift: tuple[Place, int]) -> None:
     """Those of its engine specifications for Hive and Spark."""
     _, port = thrift
     with hive.connect("localhost", port).cursor() as cursor:
@@ -342,6 +343,59 @@ def test_sqlalchemy_reflects_tables_and_views(thrift: tuple[Place, int]) -> None
         assert connection.execute(select(table.c.id, table.c.i).where(table.c.i > 5).limit(1)).all() == [(1, 7)]
         assert connection.execute(text("SET spark.sql.shuffle.partitions")).all()[0][1] == "3"
         assert engine.dialect.get_catalog_names(connection) == ["paimon", "spark_catalog"]
+    engine.dispose()
+
+
+def test_sqlalchemy_knows_any_name(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    engine = create_engine(f"paimon+thrift://localhost:{port}/paimon.default")
+    with hive.connect("localhost", port).cursor() as cursor:
+        for name in (f"x{n}" for n in NAMES):
+            cursor.execute(f"CREATE DATABASE paimon.{quoted(name)}")
+            table = quoted("paimon", name, name)
+            cursor.execute(f"CREATE TABLE {table} ({quoted(name)} INT, `a.b` INT, `c.b` INT)")
+    found = inspect(engine)
+    schemas = [s for s in found.get_schema_names() if s.strip("`").startswith("x")]
+    assert sorted(schemas) == sorted(quoted(f"x{n}") if "." in n or "`" in n else f"x{n}" for n in NAMES)
+    for schema in schemas:
+        qualified = f"`paimon`.{schema if '`' in schema else quoted(schema)}"
+        # Spark itself fails to look for a catalog whose name has a backquote
+        for place in (qualified,) if "``" in schema else (schema, qualified):
+            (name,) = found.get_table_names(place)
+            table = Table(name, MetaData(), schema=place, autoload_with=engine)
+            with engine.begin() as connection:
+                connection.execute(insert(table).values({name: 1, "c.b": 3}))
+                answer = connection.execute(select(table).where(table.c[name] == 1))
+                assert list(answer.keys()) == [name, "a.b", "c.b"]
+                assert set(answer.all()) == {(1, None, 3)}
+    engine.dispose()
+
+
+def test_sqlalchemy_writes_what_it_reads(thrift: tuple[Place, int]) -> None:
+    _, port = thrift
+    engine = create_engine(f"paimon+thrift://localhost:{port}/paimon.default")
+    columns = [
+        Column("id", types.BigInteger),
+        Column("d", types.Date),
+        Column("n", types.DateTime),
+        Column("p", types.Numeric(10, 2)),
+        Column("x", types.LargeBinary),
+        Column("f", types.Float),
+        Column("s", types.String),
+    ]
+    table = Table("written", MetaData(), *columns)
+    day, moment = date(2026, 1, 2), datetime.fromisoformat("2026-01-02T03:04:05.000006")
+    rows = [(1, day, moment, Decimal("1.25"), b"\x00\xff", 0.1, "it's 100% \\ :x"), (2, *[None] * 6)]
+    with engine.begin() as connection:
+        table.create(connection)
+        connection.execute(insert(table), [dict(zip(table.c.keys(), row, strict=True)) for row in rows])
+        reflected = Table("written", MetaData(), autoload_with=connection)
+        assert connection.execute(select(reflected).order_by(reflected.c.id)).all() == rows
+        same = select(reflected.c.id).where(reflected.c.d == day, reflected.c.n == moment, reflected.c.s == rows[0][6])
+        assert connection.execute(same).all() == [(1,)]
+        assert connection.execute(select(reflected.c.id).order_by(reflected.c.id).offset(1)).all() == [(2,)]
+        connection.execute(text("CREATE TEMPORARY VIEW written AS SELECT 1 AS one"))
+        assert "written" in inspect(connection).get_table_names("paimon.default")
     engine.dispose()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -35,11 +36,28 @@ def test_an_insert_names_its_columns() -> None:
         ("paimon.shop", "`paimon`.`shop`.`t`"),
         ("`paimon`.`a.b`", "`paimon`.`a.b`.`t`"),
         ("`a``b`", "`a``b`.`t`"),
+        ("p%q", "`p%%q`.`t`"),
     ],
 )
 def test_a_schema_may_name_a_catalog(schema: str | None, name: str) -> None:
     found = table(schema)
     assert compiled(select(found.c.id, found.c["a.b"])).startswith(f"SELECT {name}.`id`, {name}.`a.b` FROM {name}")
+
+
+def test_names_may_have_backquotes_and_percent_signs() -> None:
+    named = Table("a`b%", MetaData(), Column("x`y%", types.Integer))
+    assert compiled(select(named)) == "SELECT `a``b%%`.`x``y%%` FROM `a``b%%`"
+
+
+def test_numbers_are_sent_with_all_digits() -> None:
+    process = PaimonDialect().type_descriptor(types.Numeric(38, 10)).bind_processor(PaimonDialect())
+    values = [Decimal("1E-10"), Decimal("1234567890123456789012345678.0123456789"), 5, None]
+    assert [f"{process(v)!s}" for v in values] == [
+        "0.0000000001BD",
+        "1234567890123456789012345678.0123456789BD",
+        "5",
+        "None",
+    ]
 
 
 def test_rows_are_skipped_without_a_limit() -> None:
