@@ -134,6 +134,8 @@ class Moment(types.DateTime):
 class Digits(float):
     """A number that a statement contains with all digits; PyHive takes no decimals."""
 
+    _text: str
+
     def __new__(cls, value: Decimal) -> Digits:
         """Return the number."""
         number = super().__new__(cls, value)
