@@ -3,13 +3,13 @@ package org.apache.spark.sql.paimonbridge
 import java.io.IOException
 import java.net.{InetAddress, Socket}
 import java.security.{MessageDigest, SecureRandom}
-import java.util.HexFormat
+import java.util.{HashMap => JHashMap, HexFormat}
 import java.util.concurrent.TimeUnit
 import javax.crypto.Mac
 import javax.crypto.spec.SecretKeySpec
 import javax.net.SocketFactory
 
-import py4j.{GatewayServer, JavaServer, Py4JPythonClient, PythonClient}
+import py4j.{GatewayServer, JavaServer, Py4JClientConnection, Py4JPythonClient, PythonClient}
 
 /** The JVM side of the connections to one engine. Incoming commands require a secret; outgoing requests are sent
   * only to a process that proves to be the engine. py4j's own secret for outgoing connections is sent in the clear
@@ -44,6 +44,23 @@ private object Gateway {
 private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddress, server: py4j.Py4JJavaServer,
     greeting: String)
   extends PythonClient(gateway, null, port, address, 30, TimeUnit.SECONDS, SocketFactory.getDefault, server, true, 0) {
+
+  private val owners = new JHashMap[Thread, Py4JClientConnection]()
+
+  /** The connection of this thread. py4j keeps those of threads that have ended, each with a thread of the engine. */
+  override protected def getConnection(): Py4JClientConnection = synchronized {
+    owners.entrySet().removeIf { owned =>
+      val ended = !owned.getKey.isAlive
+      if (ended) {
+        connections.remove(owned.getValue)
+        owned.getValue.shutdown()
+      }
+      ended
+    }
+    val own = super.getConnection()
+    owners.put(Thread.currentThread(), own)
+    own
+  }
 
   /** Called by py4j when the engine reports its port. */
   override def copyWith(address: InetAddress, port: Int): Py4JPythonClient =
