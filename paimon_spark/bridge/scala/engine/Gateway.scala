@@ -48,7 +48,14 @@ private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddres
   private val owners = new JHashMap[Thread, Py4JClientConnection]()
 
   /** The connection of this thread. py4j keeps those of threads that have ended, each with a thread of the engine. */
-  override protected def getConnection(): Py4JClientConnection = synchronized {
+  override protected def getConnection(): Py4JClientConnection = {
+    closeEnded()
+    val own = super.getConnection()
+    owners.synchronized(owners.put(Thread.currentThread(), own))
+    own
+  }
+
+  private def closeEnded(): Unit = owners.synchronized {
     owners.entrySet().removeIf { owned =>
       val ended = !owned.getKey.isAlive
       if (ended) {
@@ -57,9 +64,6 @@ private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddres
       }
       ended
     }
-    val own = super.getConnection()
-    owners.put(Thread.currentThread(), own)
-    own
   }
 
   /** Called by py4j when the engine reports its port. */
