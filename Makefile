@@ -13,7 +13,7 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart guide flights lint format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-cancels bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check jar quickstart guide flights lint lint-scala format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-cancels bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,13 @@ flights: check $(VENV)/.examples  ## The same on 336,776 real flights: sql/examp
 
 # ----------------------------------------------------------------------------------------------------------- checking
 
+SCALAFMT := $(shell sed -n 's/^version = "\(.*\)"/\1/p' paimon_spark/bridge/scala/.scalafmt.conf)
+JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+FORMAT_SCALA = $(JAVA) -cp "$$(cat $(VENV)/.scalafmt-$(SCALAFMT))" org.scalafmt.cli.Cli --non-interactive --quiet --config paimon_spark/bridge/scala/.scalafmt.conf paimon_spark/bridge/scala
+
+$(VENV)/.scalafmt-$(SCALAFMT): | $(VENV)/.runtime
+	@$(JAVA) -jar $$(ls $(VENV)/lib/python3.*/site-packages/pyspark/jars/ivy-*.jar) -warn -dependency org.scalameta scalafmt-cli_2.13 $(SCALAFMT) -confs default -cachepath $@ >/dev/null
+
 lint: $(VENV)/.test  ## ruff, mypy --strict, import contracts, size limits
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -93,9 +100,13 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import contracts, size limits
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -p no:cacheprovider tests/unit/test_house.py
 
-format: $(VENV)/.test  ## Format the code, and apply the fixes of ruff
+lint-scala: $(VENV)/.scalafmt-$(SCALAFMT)  ## Whether scalafmt, which is downloaded, would change the Scala sources
+	@$(FORMAT_SCALA) --test
+
+format: $(VENV)/.test $(VENV)/.scalafmt-$(SCALAFMT)  ## Format the code, and apply the fixes of ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+	@$(FORMAT_SCALA)
 
 UNIT := -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
 

@@ -17,8 +17,10 @@ private[paimonbridge] class UnboundBucket(override val name: String, function: S
 
   private def bound(types: Seq[DataType]): BoundFunction = types.headOption match {
     case Some(IntegerType | ShortType | ByteType) if types.length > 1 => new BoundBucket(name, function, types.tail)
-    case _ => throw new PaimonException(s"[INVALID_ARGUMENT] The function $name takes an INT and at least one column, " +
-      s"not (${types.map(_.sql).mkString(", ")}). $usage", "INVALID_ARGUMENT")
+    case _ => throw new PaimonException(
+        s"[INVALID_ARGUMENT] The function $name takes an INT and at least one column, " +
+          s"not (${types.map(_.sql).mkString(", ")}). $usage",
+        "INVALID_ARGUMENT")
   }
 }
 
@@ -27,8 +29,11 @@ private class BoundBucket(override val name: String, function: String, types: Se
   private val precisions = types.map { case TimestampType | TimestampNTZType => BoundBucket.Micros; case _ => 0 }
   check()
 
-  private val key = PaimonKeyHash(function, types.zipWithIndex.map { case (t, i) => BoundReference(i + 1, t, nullable = true) }
-    :+ BoundReference(0, IntegerType, nullable = false), precisions)
+  private val key = PaimonKeyHash(
+    function,
+    types.zipWithIndex.map { case (t, i) => BoundReference(i + 1, t, nullable = true) }
+      :+ BoundReference(0, IntegerType, nullable = false),
+    precisions)
 
   override def inputTypes(): Array[DataType] = (IntegerType +: types).toArray
   override def resultType(): DataType = IntegerType
@@ -36,8 +41,10 @@ private class BoundBucket(override val name: String, function: String, types: Se
 
   override def produceResult(row: InternalRow): Integer =
     if (row.isNullAt(0)) null
-    else if (row.getInt(0) < 1) throw new PaimonException(s"[INVALID_ARGUMENT] The function $name got ${row.getInt(0)} " +
-      "as the number of buckets. Give a positive number.", "INVALID_ARGUMENT")
+    else if (row.getInt(0) < 1) throw new PaimonException(
+      s"[INVALID_ARGUMENT] The function $name got ${row.getInt(0)} " +
+        "as the number of buckets. Give a positive number.",
+      "INVALID_ARGUMENT")
     else key.eval(row).asInstanceOf[Int]
 
   /** Rejects types that a table with this function does not accept for its bucket key. */
@@ -47,7 +54,7 @@ private class BoundBucket(override val name: String, function: String, types: Se
       case "mod" if types.length != 1 || !Set[DataType](IntegerType, LongType)(types.head) =>
         KeyHasher.unsupported("mod", types.map(_.catalogString).mkString(", "))
       case "hive" => types.find(t => t == TimestampType || t == TimestampNTZType)
-        .foreach(t => KeyHasher.unsupported("hive", t.catalogString))
+          .foreach(t => KeyHasher.unsupported("hive", t.catalogString))
       case _ =>
     }
   }

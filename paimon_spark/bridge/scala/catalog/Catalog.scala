@@ -5,7 +5,11 @@ import java.util.concurrent.TimeUnit
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.analysis.{NoSuchFunctionException, NoSuchTableException, TableAlreadyExistsException}
+import org.apache.spark.sql.catalyst.analysis.{
+  NoSuchFunctionException,
+  NoSuchTableException,
+  TableAlreadyExistsException
+}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.TableChange._
@@ -19,6 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews with SupportsNamespaces
     with ProcedureCatalog with FunctionCatalog {
   private[paimonbridge] var ref: CatalogRef = CatalogRef.none
+
   /** Whether names may be those of views; the views of a generic catalog are the session catalog's. */
   private[paimonbridge] def hasViews: Boolean = true
   private val lastDatabase = new LastDatabase
@@ -38,20 +43,31 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
 
   private def database(namespace: Array[String]): String = namespace match {
     case Array(one) => one
-    case _ => throw new MissingDatabase(ref.name +: namespace.toSeq,
-      s"Database '${namespace.mkString(".")}' does not exist in the catalog ${ref.name}, where databases have names of " +
-        s"one part. The Paimon catalogs of this session are ${Extensions.catalogs(SparkSession.active).keys.mkString(", ")}.")
+    case _ => throw new MissingDatabase(
+        ref.name +: namespace.toSeq,
+        s"Database '${namespace.mkString(".")}' does not exist in the catalog ${ref.name}, where databases have " +
+          "names of one part. The Paimon catalogs of this session are " +
+          s"${Extensions.catalogs(SparkSession.active).keys.mkString(", ")}.")
   }
 
   private def table(method: String, ident: Identifier, args: Map[String, Any], idempotent: Boolean = true) =
     if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
-    else Engine.json(method, args ++ Map("database" -> ident.namespace()(0), "name" -> ident.name()), ref,
-      idempotent = idempotent, namespace = ident.namespace().toSeq, name = full(ident))
+    else Engine.json(
+      method,
+      args ++ Map("database" -> ident.namespace()(0), "name" -> ident.name()),
+      ref,
+      idempotent = idempotent,
+      namespace = ident.namespace().toSeq,
+      name = full(ident))
 
   private def full(ident: Identifier): Seq[String] = ref.name +: ident.namespace().toSeq :+ ident.name()
 
   private def space(method: String, namespace: Array[String], args: Map[String, Any], idempotent: Boolean = true) =
-    Engine.json(method, args + ("database" -> database(namespace)), ref, idempotent = idempotent,
+    Engine.json(
+      method,
+      args + ("database" -> database(namespace)),
+      ref,
+      idempotent = idempotent,
       namespace = ref.name +: namespace.toSeq)
 
   override def listNamespaces(): Array[Array[String]] =
@@ -62,7 +78,8 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
     else { loadNamespaceMetadata(namespace); Array.empty }
 
   override def loadNamespaceMetadata(namespace: Array[String]): JMap[String, String] =
-    lastDatabase.of(namespace.toSeq)(Json.stringMap(space("load_database", namespace, Map.empty).get("properties")).asJava)
+    lastDatabase.of(namespace.toSeq)(
+      Json.stringMap(space("load_database", namespace, Map.empty).get("properties")).asJava)
 
   override def createNamespace(namespace: Array[String], metadata: JMap[String, String]): Unit =
     space("create_database", namespace, Map("properties" -> metadata.asScala.toMap), idempotent = false)
@@ -79,10 +96,13 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
     Json.strings(space("list_tables", namespace, Map("views" -> hasViews)).get("tables"))
       .map(Identifier.of(namespace, _)).toArray
 
-  private def load(ident: Identifier, travel: Map[String, Any], writes: Boolean = false,
+  private def load(
+      ident: Identifier,
+      travel: Map[String, Any],
+      writes: Boolean = false,
       options: Map[String, String] = Map.empty): Table = {
-    val described = table("load_table", ident,
-      Map("travel" -> travel, "writes" -> writes, "options" -> options, "views" -> hasViews))
+    val described =
+      table("load_table", ident, Map("travel" -> travel, "writes" -> writes, "options" -> options, "views" -> hasViews))
     if (described.get("kind").asText() == "view") PaimonView.of(ViewName(ref.name, ident), described)
     else PaimonTable.of(ref, described)
   }
@@ -99,26 +119,42 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
   override def tableExists(ident: Identifier): Boolean =
     ident.namespace().length == 1 && table("table_exists", ident, Map("views" -> hasViews)).get("exists").asBoolean()
 
-  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+  override def createTable(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
       properties: JMap[String, String]): Table =
     create(ident, CatalogV2Util.v2ColumnsToStructType(columns), partitions, properties)
 
-  override def createTable(ident: Identifier, schema: StructType, partitions: Array[Transform],
+  override def createTable(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
       properties: JMap[String, String]): Table = create(ident, schema, partitions, properties)
 
   /** Returns no table, as the interface allows: Spark loads the new one where it needs it. */
-  private def create(ident: Identifier, schema: StructType, partitions: Array[Transform],
+  private def create(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
       properties: JMap[String, String]): Table = {
     table("create_table", ident, tableArgs(ident, schema, partitions, properties), idempotent = false)
     null
   }
 
   /** The request to create a table. */
-  private[paimonbridge] def tableArgs(ident: Identifier, schema: StructType, partitions: Array[Transform],
+  private[paimonbridge] def tableArgs(
+      ident: Identifier,
+      schema: StructType,
+      partitions: Array[Transform],
       properties: JMap[String, String]): Map[String, Any] = {
     val layout = Layout.of(partitions, properties.asScala.toMap)
-    Map("database" -> database(ident.namespace()), "name" -> ident.name(), "schema" -> Json.parse(schema.json),
-      "partition_keys" -> layout.keys, "properties" -> layout.properties)
+    Map(
+      "database" -> database(ident.namespace()),
+      "name" -> ident.name(),
+      "schema" -> Json.parse(schema.json),
+      "partition_keys" -> layout.keys,
+      "properties" -> layout.properties)
   }
 
   /** Returns no table, as the interface allows: Spark discards it. */
@@ -134,9 +170,17 @@ class PaimonCatalog extends TableCatalog with PaimonStaging with PaimonViews wit
 
   override def renameTable(from: Identifier, to: Identifier): Unit = {
     val target = renamed(from, to)
-    try Engine.json("rename_table", Map("database" -> from.namespace()(0), "name" -> from.name(),
-      "to_database" -> database(target.namespace()), "to_name" -> target.name()), ref, idempotent = false,
-      namespace = from.namespace().toSeq, name = full(from))
+    try Engine.json(
+        "rename_table",
+        Map(
+          "database" -> from.namespace()(0),
+          "name" -> from.name(),
+          "to_database" -> database(target.namespace()),
+          "to_name" -> target.name()),
+        ref,
+        idempotent = false,
+        namespace = from.namespace().toSeq,
+        name = full(from))
     catch { case _: TableAlreadyExistsException => throw new TableAlreadyExistsException(full(target)) }
   }
 
@@ -177,32 +221,39 @@ private class LastDatabase {
 private[paimonbridge] case class Layout(keys: Seq[String], properties: Map[String, String])
 
 private[paimonbridge] object Layout {
-  /** Translates Spark's transforms: columns are partition columns, CLUSTERED BY or bucket(n, c) sets the bucket options. */
+
+  /** Translates Spark's transforms: columns are partition columns, CLUSTERED BY or bucket(n, c) sets the bucket
+    * options. */
   def of(transforms: Array[Transform], properties: Map[String, String]): Layout =
     transforms.foldLeft(Layout(Nil, properties)) {
       case (layout, IdentityTransform(r)) if r.fieldNames().length == 1 =>
         layout.copy(keys = layout.keys :+ r.fieldNames()(0))
       case (layout, BucketTransform(count, columns, Seq())) if columns.forall(_.fieldNames().length == 1) =>
         val key = columns.map(_.fieldNames()(0)).mkString(",")
-        layout.copy(properties = Seq("bucket" -> count.toString, "bucket-key" -> key).foldLeft(layout.properties)(added))
+        layout.copy(properties =
+          Seq("bucket" -> count.toString, "bucket-key" -> key).foldLeft(layout.properties)(added))
       case (_, other) => throw unsupported(other)
     }
 
   private def added(properties: Map[String, String], option: (String, String)): Map[String, String] = {
     val (name, value) = option
-    properties.get(name).filter(_ != value).foreach(given => throw new PaimonException(
-      s"[INVALID_ARGUMENT] The table's buckets give '$name' = '$value', and its properties '$name' = '$given'. " +
-        "Leave one of them out.", "INVALID_ARGUMENT"))
+    properties.get(name).filter(_ != value).foreach(given =>
+      throw new PaimonException(
+        s"[INVALID_ARGUMENT] The table's buckets give '$name' = '$value', and its properties '$name' = '$given'. " +
+          "Leave one of them out.",
+        "INVALID_ARGUMENT"))
     properties + option
   }
 
   private def unsupported(transform: Transform): PaimonException = {
     val hint = transform.name() match {
-      case "cluster_by" => "To cluster rows, run CALL sys.compact(table => …, order_strategy => 'zorder', order_by => …)."
+      case "cluster_by" =>
+        "To cluster rows, run CALL sys.compact(table => …, order_strategy => 'zorder', order_by => …)."
       case "sorted_bucket" => "Leave SORTED BY out: the rows of a bucket are sorted by the primary key."
       case _ => "Partition by plain columns."
     }
-    new PaimonException(s"[UNSUPPORTED_FEATURE] The partition transform ${transform.describe()} is not supported. $hint",
+    new PaimonException(
+      s"[UNSUPPORTED_FEATURE] The partition transform ${transform.describe()} is not supported. $hint",
       "UNSUPPORTED_FEATURE")
   }
 }
@@ -210,14 +261,21 @@ private[paimonbridge] object Layout {
 /** Encodes ALTER TABLE changes as JSON. */
 object Changes {
   def encode(change: TableChange): Map[String, Any] = change match {
-    case c: SetProperty if c.property() == TableCatalog.PROP_LOCATION => throw new PaimonException(
-      "[UNSUPPORTED_FEATURE] The location of a table in a Paimon catalog cannot be changed. Create a table of that name in " +
-        "another warehouse, and copy the rows.", "UNSUPPORTED_FEATURE")
+    case c: SetProperty if c.property() == TableCatalog.PROP_LOCATION =>
+      throw new PaimonException(
+        "[UNSUPPORTED_FEATURE] The location of a table in a Paimon catalog cannot be changed. Create a table of " +
+          "that name in another warehouse, and copy the rows.",
+        "UNSUPPORTED_FEATURE")
     case c: SetProperty => Map("op" -> "set", "key" -> c.property(), "value" -> c.value())
     case c: RemoveProperty => Map("op" -> "remove", "key" -> c.property())
-    case c: AddColumn => Map("op" -> "add", "column" -> c.fieldNames().toSeq, "type" -> json(c.dataType()),
-      "nullable" -> c.isNullable, "comment" -> c.comment(), "position" -> position(c.position()),
-      "default" -> Option(c.defaultValue()).map(_.getSql))
+    case c: AddColumn => Map(
+        "op" -> "add",
+        "column" -> c.fieldNames().toSeq,
+        "type" -> json(c.dataType()),
+        "nullable" -> c.isNullable,
+        "comment" -> c.comment(),
+        "position" -> position(c.position()),
+        "default" -> Option(c.defaultValue()).map(_.getSql))
     case c: RenameColumn => Map("op" -> "rename", "column" -> c.fieldNames().toSeq, "to" -> c.newName())
     case c: DeleteColumn => Map("op" -> "drop", "column" -> c.fieldNames().toSeq, "if_exists" -> c.ifExists())
     case c: UpdateColumnType => Map("op" -> "type", "column" -> c.fieldNames().toSeq, "type" -> json(c.newDataType()))
@@ -229,13 +287,16 @@ object Changes {
     case c: UpdateColumnDefaultValue =>
       Map("op" -> "default", "column" -> c.fieldNames().toSeq, "default" -> c.newDefaultValue())
     case other => throw new PaimonException(
-      s"[UNSUPPORTED_FEATURE] The table change ${other.getClass.getSimpleName} is not supported.", "UNSUPPORTED_FEATURE")
+        s"[UNSUPPORTED_FEATURE] The table change ${other.getClass.getSimpleName} is not supported.",
+        "UNSUPPORTED_FEATURE")
   }
 
   private def json(dataType: DataType) =
     if (!dataType.sql.replace(" COLLATE UTF8_BINARY", "").contains(" COLLATE ")) Json.parse(dataType.json)
-    else throw new PaimonException("[UNSUPPORTED_FEATURE] A Paimon table cannot store a collation. " +
-      "Leave COLLATE out of the type; compare with COLLATE in the queries.", "UNSUPPORTED_FEATURE")
+    else throw new PaimonException(
+      "[UNSUPPORTED_FEATURE] A Paimon table cannot store a collation. " +
+        "Leave COLLATE out of the type; compare with COLLATE in the queries.",
+      "UNSUPPORTED_FEATURE")
 
   private def position(p: ColumnPosition): Any = p match {
     case null => null

@@ -11,7 +11,11 @@ import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, Table
 import org.apache.spark.sql.execution.command.{CreateTableLikeCommand, LeafRunnableCommand}
 
 /** CREATE TABLE target LIKE source, as parsed. */
-case class Like(target: Seq[String], source: Seq[String], provider: Option[String], properties: Map[String, String],
+case class Like(
+    target: Seq[String],
+    source: Seq[String],
+    provider: Option[String],
+    properties: Map[String, String],
     ifNotExists: Boolean)
 
 /** CREATE TABLE a LIKE b if `a` is in a Paimon catalog; Spark's own command drops partitioning and options. */
@@ -34,6 +38,7 @@ case class PaimonCreateLike(wanted: Like) extends LeafRunnableCommand {
 }
 
 object CreateLike {
+
   /** Properties that are not copied to another table. */
   val Never = Set("path", "provider", "location", "owner", "external", "is_managed_location")
 
@@ -52,11 +57,13 @@ object CreateLike {
   private val Statement =
     s"(?is)(${Calls.Before}create\\s+table\\s+(?:if\\s+not\\s+exists\\s+)?)($Name)(\\s+like\\s+)($Name)(.*)".r
 
-  /** Returns the plan of a statement that Spark's parser rejects because before 4.3 the names may not have a catalog. */
+  /** Returns the plan of a statement that Spark's parser rejects because before 4.3 the names may not have a
+    * catalog. */
   def rejected(session: SparkSession, parser: ParserInterface, text: String): Option[Object] = text match {
     case Statement(create, target, like, source, rest) =>
       Try(parser.parsePlan(s"${create}a${like}b$rest")).toOption.flatMap(wanted).map(_.copy(
-        target = parser.parseMultipartIdentifier(target), source = parser.parseMultipartIdentifier(source)))
+        target = parser.parseMultipartIdentifier(target),
+        source = parser.parseMultipartIdentifier(source)))
         .filter(isOurs(session, _)).map(PaimonCreateLike(_))
     case _ => None
   }
@@ -69,7 +76,11 @@ object CreateLike {
       def field[T](name: String): T = p.getClass.getMethod(name).invoke(p).asInstanceOf[T]
       (field[LogicalPlan]("name"), field[LogicalPlan]("source")) match {
         case (target: UnresolvedIdentifier, source: UnresolvedTableOrView) =>
-          Some(Like(target.nameParts, source.multipartIdentifier, field("provider"), field("properties"),
+          Some(Like(
+            target.nameParts,
+            source.multipartIdentifier,
+            field("provider"),
+            field("properties"),
             field[Boolean]("ifNotExists")))
         case _ => None
       }
@@ -81,7 +92,7 @@ object CreateLike {
     val current = manager(session)
     val catalog = if (like.target.size > 2) like.target.head else current.currentCatalog.name()
     Extensions.catalogs(session).contains(catalog) &&
-      (catalog != PaimonGeneric.Name || like.provider.exists(_.equalsIgnoreCase("paimon")))
+    (catalog != PaimonGeneric.Name || like.provider.exists(_.equalsIgnoreCase("paimon")))
   }
 
   def locate(manager: CatalogManager, name: Seq[String]): (TableCatalog, Identifier) = {
@@ -92,8 +103,9 @@ object CreateLike {
     }
     catalog match {
       case tables: TableCatalog => (tables, Identifier.of(namespace, name.last))
-      case other => throw new PaimonException(s"[UNSUPPORTED_FEATURE] The catalog ${other.name()} has no tables.",
-        "UNSUPPORTED_FEATURE")
+      case other => throw new PaimonException(
+          s"[UNSUPPORTED_FEATURE] The catalog ${other.name()} has no tables.",
+          "UNSUPPORTED_FEATURE")
     }
   }
 }

@@ -38,18 +38,35 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
       try Some(describe(options))
       catch { case e: PaimonException if e.code == "TABLE_NOT_FOUND" => None }
     found.map(d => new PaimonTable(CatalogRef.none, d, byPath = true)).getOrElse(
-      new PaimonTable(CatalogRef.none, Json.node(Map("kind" -> "absent", "name" -> path(options.asScala.toMap),
-        "schema" -> Json.parse(schema.json), "partition_keys" -> Seq.empty[String],
-        "properties" -> Map.empty[String, String], "token" -> Map("path" -> path(options.asScala.toMap)))),
+      new PaimonTable(
+        CatalogRef.none,
+        Json.node(Map(
+          "kind" -> "absent",
+          "name" -> path(options.asScala.toMap),
+          "schema" -> Json.parse(schema.json),
+          "partition_keys" -> Seq.empty[String],
+          "properties" -> Map.empty[String, String],
+          "token" -> Map("path" -> path(options.asScala.toMap)))),
         byPath = true))
   }
 
-  override def createRelation(context: SQLContext, mode: SaveMode, parameters: Map[String, String],
+  override def createRelation(
+      context: SQLContext,
+      mode: SaveMode,
+      parameters: Map[String, String],
       frame: DataFrame): BaseRelation = {
     val partitions = parameters.get("__partition_columns").orNull
-    Engine.json("save_path", Map("path" -> path(parameters), "save_mode" -> mode.name(),
-      "schema" -> Json.parse(frame.schema.json), "partition_columns" -> partitions,
-      "options" -> (parameters - "__partition_columns")), CatalogRef.none, Seq(frame), idempotent = false)
+    Engine.json(
+      "save_path",
+      Map(
+        "path" -> path(parameters),
+        "save_mode" -> mode.name(),
+        "schema" -> Json.parse(frame.schema.json),
+        "partition_columns" -> partitions,
+        "options" -> (parameters - "__partition_columns")),
+      CatalogRef.none,
+      Seq(frame),
+      idempotent = false)
     new BaseRelation {
       override def sqlContext: SQLContext = context
       override def schema: StructType = frame.schema

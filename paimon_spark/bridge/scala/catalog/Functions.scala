@@ -8,8 +8,11 @@ import org.apache.spark.sql.connector.catalog.functions.UnboundFunction
 /** The SQL functions of a Paimon catalog, in the namespace `sys` and in the catalog itself. */
 object Functions {
   private val All: Map[String, UnboundFunction] =
-    Seq(new UnboundBucket("bucket", "default"), new UnboundBucket("mod_bucket", "mod"),
-      new UnboundBucket("hive_bucket", "hive"), MaxPartition).map(f => f.name -> f).toMap
+    Seq(
+      new UnboundBucket("bucket", "default"),
+      new UnboundBucket("mod_bucket", "mod"),
+      new UnboundBucket("hive_bucket", "hive"),
+      MaxPartition).map(f => f.name -> f).toMap
 
   private def has(namespace: Array[String]): Boolean = namespace.isEmpty || namespace.sameElements(Array("sys"))
 

@@ -56,7 +56,8 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   }
 
   private def paimonTables(namespace: Array[String]): Array[Identifier] =
-    try super.listTables(namespace) catch { case _: NoSuchNamespaceException => Array.empty }
+    try super.listTables(namespace)
+    catch { case _: NoSuchNamespaceException => Array.empty }
 
   override def listTables(namespace: Array[String]): Array[Identifier] =
     (paimonTables(namespace) ++ tables.listTables(namespace)).distinct
@@ -64,14 +65,17 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   override def tableExists(ident: Identifier): Boolean = ours(ident) || tables.tableExists(ident)
 
   private def either(mine: => Table, other: => Table): Table =
-    try mine catch { case _: NoSuchTableException => other }
+    try mine
+    catch { case _: NoSuchTableException => other }
 
   override def loadTable(ident: Identifier): Table = either(super.loadTable(ident), tables.loadTable(ident))
   override def loadTable(ident: Identifier, privileges: JSet[TableWritePrivilege]): Table =
     either(super.loadTable(ident, privileges), tables.loadTable(ident, privileges))
   override def loadTable(ident: Identifier, version: String): Table =
-    either(super.loadTable(ident, version),
-      if (ReferenceOptions.isEncoded(version)) PaimonGeneric.elsewhere(tables, ident, version) else tables.loadTable(ident, version))
+    either(
+      super.loadTable(ident, version),
+      if (ReferenceOptions.isEncoded(version)) PaimonGeneric.elsewhere(tables, ident, version)
+      else tables.loadTable(ident, version))
   override def loadTable(ident: Identifier, timestamp: Long): Table =
     either(super.loadTable(ident, timestamp), tables.loadTable(ident, timestamp))
   override def invalidateTable(ident: Identifier): Unit = tables.invalidateTable(ident)
@@ -79,7 +83,10 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   private def isPaimon(properties: JMap[String, String]): Boolean =
     PaimonGeneric.isPaimon(Option(properties.get(TableCatalog.PROP_PROVIDER)))
 
-  override def createTable(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+  override def createTable(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
       properties: JMap[String, String]): Table =
     if (isPaimon(properties)) { ensureDatabase(ident); super.createTable(ident, columns, partitions, properties) }
     else tables.createTable(ident, columns, partitions, properties)
@@ -87,8 +94,10 @@ class PaimonGenericCatalog extends PaimonCatalog with CatalogExtension {
   /** Creates the warehouse directory of a session catalog database with its first Paimon table. */
   private def ensureDatabase(ident: Identifier): Unit = {
     if (!namespaceExists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
-    Engine.json("create_database", Map("database" -> ident.namespace()(0), "properties" -> Map.empty,
-      "ignore_if_exists" -> true), ref)
+    Engine.json(
+      "create_database",
+      Map("database" -> ident.namespace()(0), "properties" -> Map.empty, "ignore_if_exists" -> true),
+      ref)
   }
 
   override protected def requireOurs(ident: Identifier, properties: JMap[String, String]): Unit =
@@ -156,24 +165,26 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
     case other => other
   }
 
-  private def named(plan: LogicalPlan, name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] = (name, spec) match {
-    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if byWriter(plan, s) && Extensions.ours(session, id.nameParts) && !inSessionCatalog(id.nameParts) =>
-      Some(s.copy(provider = Some("paimon")))
-    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if s.provider.isEmpty && s.serde.isEmpty && PaimonGeneric.installed && inSessionCatalog(id.nameParts) =>
-      Some(s.copy(provider = Some("paimon")))
-    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec) if isTaken(plan, id.nameParts) =>
-      Some(s.copy(provider = Some("paimon"))) // the table exists: Spark looks for it only among its own ones
-    case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
-        if s.provider.exists(_.equalsIgnoreCase("paimon")) && !PaimonGeneric.installed && !hasPath(s) &&
-          inSessionCatalog(id.nameParts) => refuse(id.nameParts)
-    case _ => None
-  }
+  private def named(plan: LogicalPlan, name: LogicalPlan, spec: TableSpecBase): Option[TableSpecBase] =
+    (name, spec) match {
+      case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+          if byWriter(plan, s) && Extensions.ours(session, id.nameParts) && !inSessionCatalog(id.nameParts) =>
+        Some(s.copy(provider = Some("paimon")))
+      case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+          if s.provider.isEmpty && s.serde.isEmpty && PaimonGeneric.installed && inSessionCatalog(id.nameParts) =>
+        Some(s.copy(provider = Some("paimon")))
+      case (id: UnresolvedIdentifier, s: UnresolvedTableSpec) if isTaken(plan, id.nameParts) =>
+        Some(s.copy(provider = Some("paimon"))) // the table exists: Spark looks for it only among its own ones
+      case (id: UnresolvedIdentifier, s: UnresolvedTableSpec)
+          if s.provider.exists(_.equalsIgnoreCase("paimon")) && !PaimonGeneric.installed && !hasPath(s) &&
+            inSessionCatalog(id.nameParts) => refuse(id.nameParts)
+      case _ => None
+    }
 
   /** Whether a new table has the name of a Paimon table in the generic catalog. */
-  private def isTaken(plan: LogicalPlan, name: Seq[String]): Boolean = PaimonGeneric.installed && inSessionCatalog(name) &&
-    (plan.isInstanceOf[CreateTable] || plan.isInstanceOf[CreateTableAsSelect]) && PaimonGeneric.holds(session, name)
+  private def isTaken(plan: LogicalPlan, name: Seq[String]): Boolean =
+    PaimonGeneric.installed && inSessionCatalog(name) &&
+      (plan.isInstanceOf[CreateTable] || plan.isInstanceOf[CreateTableAsSelect]) && PaimonGeneric.holds(session, name)
 
   /** Whether the provider is Spark's default, which saveAsTable and toTable pass if no format is given.
     * A plan parsed from SQL has a position in its text. */
@@ -192,18 +203,22 @@ case class PaimonByDefault(session: SparkSession) extends Rule[LogicalPlan] {
         val all = if (known.size > 1) s" (the Paimon catalogs are ${known.mkString(", ")})" else ""
         s"Run USE $first first, or name the catalog, as in $first.default.${name.last}$all."
     }
-    throw new PaimonException(s"[INVALID_ARGUMENT] ${name.mkString(".")} would be a table of Spark's session catalog: " +
-      s"a Paimon table is created in a Paimon catalog. $hint", "INVALID_ARGUMENT")
+    throw new PaimonException(
+      s"[INVALID_ARGUMENT] ${name.mkString(".")} would be a table of Spark's session catalog: " +
+        s"a Paimon table is created in a Paimon catalog. $hint",
+      "INVALID_ARGUMENT")
   }
 
   private def inSessionCatalog(name: Seq[String]): Boolean = {
     val manager = CreateLike.manager(session)
-    val catalog = if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else manager.currentCatalog.name()
+    val catalog =
+      if (name.length > 1 && manager.isCatalogRegistered(name.head)) name.head else manager.currentCatalog.name()
     catalog.equalsIgnoreCase(PaimonGeneric.Name)
   }
 }
 
-/** In the generic catalog, Spark's own tables and views do not take the name of a Paimon table, which would hide them. */
+/** In the generic catalog, Spark's own tables and views do not take the name of a Paimon table, which would hide
+  * them. */
 case class KeepNamesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (PaimonGeneric.installed) wanted(plan).filter(PaimonGeneric.holds(session, _)).foreach { name =>
@@ -215,16 +230,16 @@ case class KeepNamesOfTables(session: SparkSession) extends Rule[LogicalPlan] {
   /** The name that a view or a renamed table gets. */
   private def wanted(plan: LogicalPlan): Option[Seq[String]] = plan match {
     case c: CreateView => c.child match {
-      case i: UnresolvedIdentifier => Some(i.nameParts)
-      case _ => None
-    }
+        case i: UnresolvedIdentifier => Some(i.nameParts)
+        case _ => None
+      }
     case r: RenameTable if r.newName.length > 1 => Some(r.newName)
     case r: RenameTable => r.child match {
-      case t: UnresolvedTableOrView => Some(t.multipartIdentifier.init ++ r.newName)
-      case t: UnresolvedTable => Some(t.multipartIdentifier.init ++ r.newName)
-      case v: UnresolvedView => Some(v.multipartIdentifier.init ++ r.newName)
-      case _ => None
-    }
+        case t: UnresolvedTableOrView => Some(t.multipartIdentifier.init ++ r.newName)
+        case t: UnresolvedTable => Some(t.multipartIdentifier.init ++ r.newName)
+        case v: UnresolvedView => Some(v.multipartIdentifier.init ++ r.newName)
+        case _ => None
+      }
     case _ => None
   }
 }

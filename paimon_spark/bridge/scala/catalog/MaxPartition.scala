@@ -18,7 +18,8 @@ private[paimonbridge] object MaxPartition extends UnboundFunction {
   override def bind(inputType: StructType): BoundFunction = inputType.map(_.dataType) match {
     case Seq(_: StringType) => BoundMaxPartition
     case types => throw new UnsupportedOperationException(
-      s"[INVALID_ARGUMENT] The function $name takes the name of a table, not (${types.map(_.sql).mkString(", ")}). $Usage")
+        s"[INVALID_ARGUMENT] The function $name takes the name of a table, not " +
+          s"(${types.map(_.sql).mkString(", ")}). $Usage")
   }
 }
 
@@ -41,7 +42,8 @@ case class MaxPartitions(session: SparkSession) extends Rule[LogicalPlan] {
 
 private object MaxPartitions {
   def refused(what: String): PaimonException = new PaimonException(
-    s"[INVALID_ARGUMENT] $what is not the name of a Paimon table. ${MaxPartition.Usage}", "INVALID_ARGUMENT")
+    s"[INVALID_ARGUMENT] $what is not the name of a Paimon table. ${MaxPartition.Usage}",
+    "INVALID_ARGUMENT")
 
   def value(session: SparkSession, argument: Expression): String = {
     val text = if (argument.resolved && argument.foldable) Option(argument.eval()).map(_.toString) else None
@@ -49,8 +51,12 @@ private object MaxPartitions {
     val parser = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
     CreateLike.locate(CreateLike.manager(session), parser.parseMultipartIdentifier(given)) match {
       case (catalog: PaimonCatalog, ident) if ident.namespace().length == 1 =>
-        Engine.json("max_partition", Map("database" -> ident.namespace()(0), "name" -> ident.name()), catalog.ref,
-          namespace = ident.namespace().toSeq, name = catalog.name() +: ident.namespace().toSeq :+ ident.name())
+        Engine.json(
+          "max_partition",
+          Map("database" -> ident.namespace()(0), "name" -> ident.name()),
+          catalog.ref,
+          namespace = ident.namespace().toSeq,
+          name = catalog.name() +: ident.namespace().toSeq :+ ident.name())
           .get("value").asText()
       case _ => throw refused(s"'$given', the argument of max_pt,")
     }

@@ -14,7 +14,10 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.util.PartitioningUtils
 
 /** ALTER TABLE … DROP PARTITION, hidden from Spark's analyzer, which accepts full specs only. */
-case class PaimonDropPartitions(child: LogicalPlan, parts: Seq[UnresolvedPartitionSpec], ifExists: Boolean,
+case class PaimonDropPartitions(
+    child: LogicalPlan,
+    parts: Seq[UnresolvedPartitionSpec],
+    ifExists: Boolean,
     purge: Boolean) extends UnaryNode {
   override def output: Seq[Attribute] = Nil
   override lazy val resolved: Boolean = false
@@ -68,6 +71,7 @@ case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[Strin
 }
 
 object PaimonDropCommand {
+
   /** The spec with the table's own column names. */
   def normal(table: PaimonPartitionedTable, spec: UnresolvedPartitionSpec, resolver: Resolver): Map[String, String] =
     PartitioningUtils.normalizePartitionSpec(spec.spec, table.partitionSchema, table.name, resolver)
@@ -94,9 +98,9 @@ case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
 
   private def checkSpecs(table: PaimonTable, command: V2PartitionCommand): Unit = table match {
     case parts: PaimonPartitionedTable => command.expressions.foreach {
-      case spec: UnresolvedPartitionSpec => spec.spec.foreach { case (name, text) => check(parts, name, text) }
-      case _ =>
-    }
+        case spec: UnresolvedPartitionSpec => spec.spec.foreach { case (name, text) => check(parts, name, text) }
+        case _ =>
+      }
     case _ => throw wrong(s"Table ${table.name} has no partitions.", "INVALID_ARGUMENT")
   }
 
@@ -104,23 +108,28 @@ case class CheckAlteredNames(session: SparkSession) extends Rule[LogicalPlan] {
     val columns = table.partitionSchema.fields
     val field = columns.find(f => conf.resolver(f.name, name)).getOrElse {
       val own = table.schema.fieldNames.exists(conf.resolver(_, name))
-      throw wrong(s"'$name' is not a ${if (own) "partition " else ""}column of table ${table.name}. " +
-        s"Its partition columns are ${columns.map(_.name).mkString(", ")}.",
+      throw wrong(
+        s"'$name' is not a ${if (own) "partition " else ""}column of table ${table.name}. " +
+          s"Its partition columns are ${columns.map(_.name).mkString(", ")}.",
         if (own) "INVALID_ARGUMENT" else "COLUMN_NOT_FOUND")
     }
     val given = text != null && text != ExternalCatalogUtils.DEFAULT_PARTITION_NAME
     val value = Try(PartitioningUtils.castPartitionSpec(text, field.dataType, conf).eval()).getOrElse(null)
     if (given && value == null)
-      throw wrong(s"'$text' is not a value of the partition column '${field.name}' of table ${table.name}, which has " +
-        s"the type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.", "TYPE_MISMATCH")
+      throw wrong(
+        s"'$text' is not a value of the partition column '${field.name}' of table ${table.name}, which has " +
+          s"the type ${field.dataType.sql}. SHOW PARTITIONS ${table.name} lists the partitions.",
+        "TYPE_MISMATCH")
   }
 
   private def checkPlaces(table: PaimonTable, command: AddColumns): Unit = {
     val columns = table.schema.fieldNames ++ command.columnsToAdd.filter(_.path.isEmpty).map(_.colName)
     for (added <- command.columnsToAdd if added.path.isEmpty; place <- added.position) place.position match {
       case after: TableChange.After if !columns.exists(conf.resolver(_, after.column())) =>
-        throw wrong(s"Table ${table.name} has no column '${after.column()}' to add '${added.colName}' after. " +
-          s"Its columns are ${table.schema.fieldNames.mkString(", ")}.", "COLUMN_NOT_FOUND")
+        throw wrong(
+          s"Table ${table.name} has no column '${after.column()}' to add '${added.colName}' after. " +
+            s"Its columns are ${table.schema.fieldNames.mkString(", ")}.",
+          "COLUMN_NOT_FOUND")
       case _ =>
     }
   }

@@ -14,25 +14,38 @@ import org.apache.spark.sql.types.StructType
 /** CREATE TABLE AS and REPLACE TABLE [AS]: the existing table is unchanged until the query has succeeded. */
 trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
 
-  override def stageCreate(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
-      properties: JMap[String, String]): StagedTable = created(ident, columns, partitions, properties,
-    "CREATE_TABLE_AS_SELECT")
+  override def stageCreate(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: JMap[String, String]): StagedTable =
+    created(ident, columns, partitions, properties, "CREATE_TABLE_AS_SELECT")
 
-  override def stageReplace(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+  override def stageReplace(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
       properties: JMap[String, String]): StagedTable = {
     if (!tableExists(ident)) throw new NoSuchTableException(ident)
     replaced(ident, columns, partitions, properties, "REPLACE_TABLE_AS_SELECT")
   }
 
-  override def stageCreateOrReplace(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
+  override def stageCreateOrReplace(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
       properties: JMap[String, String]): StagedTable = {
     val operation = "CREATE_OR_REPLACE_TABLE_AS_SELECT"
     if (tableExists(ident)) replaced(ident, columns, partitions, properties, operation)
     else created(ident, columns, partitions, properties, operation)
   }
 
-  private def created(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
-      properties: JMap[String, String], operation: String): StagedTable = {
+  private def created(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: JMap[String, String],
+      operation: String): StagedTable = {
     createTable(ident, columns, partitions, properties)
     loadTable(ident) match {
       case table: PaimonTable =>
@@ -41,8 +54,12 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
     }
   }
 
-  private def replaced(ident: Identifier, columns: Array[Column], partitions: Array[Transform],
-      properties: JMap[String, String], operation: String): StagedTable = {
+  private def replaced(
+      ident: Identifier,
+      columns: Array[Column],
+      partitions: Array[Transform],
+      properties: JMap[String, String],
+      operation: String): StagedTable = {
     requireOurs(ident, properties)
     val wanted = tableArgs(ident, CatalogV2Util.v2ColumnsToStructType(columns), partitions, properties)
     val table = new PaimonReplacedTable(ref, Engine.json("plan_replace", wanted, ref), wanted, operation)
@@ -54,11 +71,13 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
 
   protected def notOurs(name: String) = new PaimonException(
     s"[UNSUPPORTED_FEATURE] $name cannot be created or replaced in one statement with a table of another provider. " +
-      "Use CREATE TABLE or DROP TABLE first.", "UNSUPPORTED_FEATURE")
+      "Use CREATE TABLE or DROP TABLE first.",
+    "UNSUPPORTED_FEATURE")
 }
 
 /** The table that Spark writes to between staging and commit; it delegates everything but the commit to the table. */
-class PaimonStagedTable(table: PaimonTable, commit: () => Unit, abort: () => Unit) extends StagedTable with SupportsWrite {
+class PaimonStagedTable(table: PaimonTable, commit: () => Unit, abort: () => Unit) extends StagedTable
+    with SupportsWrite {
   override def name(): String = table.name
   override def schema(): StructType = table.schema
   override def partitioning(): Array[Transform] = table.partitioning()
@@ -79,7 +98,10 @@ class PaimonReplacedTable(catalog: CatalogRef, described: JsonNode, wanted: Map[
     extends PaimonTable(catalog, described) {
   private var written = false
 
-  override def insert(mode: String, replaced: Option[Map[String, Any]], options: Map[String, String],
+  override def insert(
+      mode: String,
+      replaced: Option[Map[String, Any]],
+      options: Map[String, String],
       frame: DataFrame): Unit = {
     written = true
     replace(Seq(frame), options)
@@ -89,6 +111,10 @@ class PaimonReplacedTable(catalog: CatalogRef, described: JsonNode, wanted: Map[
   def finish(): Unit = if (!written) replace(Nil, Map.empty)
 
   private def replace(frames: Seq[DataFrame], options: Map[String, String]): Unit =
-    Engine.json("replace_table", wanted ++ Map("operation" -> operation, "options" -> options), catalog, frames,
+    Engine.json(
+      "replace_table",
+      wanted ++ Map("operation" -> operation, "options" -> options),
+      catalog,
+      frames,
       idempotent = false)
 }

@@ -27,6 +27,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: Boolean = false)
     extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
+
   /** The token without the purpose of the load: cached data of a table is invalidated when it is written. */
   private lazy val identity: JsonNode = token.deepCopy[JsonNode]() match {
     case o: ObjectNode => o.without[ObjectNode]("writes")
@@ -34,36 +35,51 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   }
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
   val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
+
   /** The columns that determine the bucket of a row in a table without a primary key. */
   val routingKeys: Seq[String] = Json.strings(described.get("routing_keys"))
+
   /** Whether the bucket of a row is a fixed function of its key. */
   val isBucketed: Boolean = Option(described.get("bucketed")).exists(_.asBoolean())
+
   /** Whether a DELETE of whole partitions must delete row by row, to produce a changelog. */
   val deletesRowByRow: Boolean = Option(described.get("row_by_row")).exists(_.asBoolean())
+
   /** Whether a DELETE writes deletion vectors, although the table has a primary key. */
   val marksDeletes: Boolean = Option(described.get("marks_deletes")).exists(_.asBoolean())
+
   /** The kinds of statements that rewrite files, although the table has a primary key. */
   val rewrites: Set[String] = Option(described.get("rewrites")).fold(Set.empty[String])(Json.strings(_).toSet)
+
   /** The checks of row-level changes, in a table with the partial-update engine. */
   lazy val partialUpdates: Option[PartialUpdates] = PartialUpdates.of(name, described)
+
   /** How often an UPDATE is tried, and the wait in between, in a table whose changed columns get files of their own. */
   val evolution: Option[(Int, Long)] = Option(described.get("evolves")).filterNot(_.isNull)
     .map(e => (e.get("attempts").asInt(), e.get("wait").asLong()))
+
   /** Whether the table tracks rows. */
   private val tracked: Boolean = Option(described.get("tracked")).exists(_.asBoolean())
   val isData: Boolean = described.get("kind").asText() == "data"
 
   override val name: String = described.get("name").asText()
   override lazy val schema: StructType = JvmFrames.schema(described.get("schema"))
-  override def partitioning(): Array[Transform] = partitionKeys.map(k => Expressions.identity(quoteIdentifier(k))).toArray
+  override def partitioning(): Array[Transform] =
+    partitionKeys.map(k => Expressions.identity(quoteIdentifier(k))).toArray
   override lazy val properties: JMap[String, String] = Json.stringMap(described.get("properties")).asJava
 
   override def capabilities(): JSet[TableCapability] = {
-    val all = EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ,
-      TableCapability.CONTINUOUS_READ, TableCapability.STREAMING_WRITE)
+    val all = EnumSet.of(
+      TableCapability.BATCH_READ,
+      TableCapability.MICRO_BATCH_READ,
+      TableCapability.CONTINUOUS_READ,
+      TableCapability.STREAMING_WRITE)
     if (isData) {
-      all.addAll(EnumSet.of(TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER, TableCapability.OVERWRITE_DYNAMIC))
+      all.addAll(EnumSet.of(
+        TableCapability.V1_BATCH_WRITE,
+        TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC))
       if (!byPath) all.add(TableCapability.BATCH_WRITE)
     }
     all
@@ -71,7 +87,8 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
 
   /** Whether `p` uses only partition columns, of types that compare here as in Spark. */
   def onlyPartitions(p: Predicate): Boolean = p.references().nonEmpty && p.references().forall { r =>
-    r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(r.fieldNames()(0)).dataType match {
+    r.fieldNames().length == 1 && partitionKeys.contains(r.fieldNames()(0)) && (schema(
+      r.fieldNames()(0)).dataType match {
       case _: CharType => false
       case _ => true
     })
@@ -80,10 +97,15 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   /** Columns with the location of a row; they are selected only by name. */
   override lazy val metadataColumns: Array[MetadataColumn] =
     if (!isData) Array.empty
-    else Array(MetadataColumns.column(MetadataColumns.File, StringType), MetadataColumns.column(MetadataColumns.Row, LongType),
-      MetadataColumns.column(MetadataColumns.Partition, CharVarcharUtils.replaceCharVarcharWithStringInSchema(
-        StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
-      MetadataColumns.column(MetadataColumns.Bucket, IntegerType), MetadataColumns.column(MetadataColumns.Vector, LongType))
+    else Array(
+      MetadataColumns.column(MetadataColumns.File, StringType),
+      MetadataColumns.column(MetadataColumns.Row, LongType),
+      MetadataColumns.column(
+        MetadataColumns.Partition,
+        CharVarcharUtils.replaceCharVarcharWithStringInSchema(
+          StructType(partitionKeys.map(k => StructField(k, schema(k).dataType))))),
+      MetadataColumns.column(MetadataColumns.Bucket, IntegerType),
+      MetadataColumns.column(MetadataColumns.Vector, LongType))
       .++(if (tracked) MetadataColumns.Tracking.map(MetadataColumns.column(_, LongType)) else Nil)
       .filterNot(c => schema.fieldNames.contains(c.name()))
 
@@ -98,8 +120,18 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
 
   /** Writes the rows of `frame`; the engine commits them. */
   def insert(mode: String, replaced: Option[Map[String, Any]], options: Map[String, String], frame: DataFrame): Unit =
-    Engine.json("write", Map("table" -> token, "mode" -> mode, "predicate" -> replaced, "options" -> options,
-      "operation" -> operationName, "stream" -> streamed), catalog, Seq(frame), idempotent = false)
+    Engine.json(
+      "write",
+      Map(
+        "table" -> token,
+        "mode" -> mode,
+        "predicate" -> replaced,
+        "options" -> options,
+        "operation" -> operationName,
+        "stream" -> streamed),
+      catalog,
+      Seq(frame),
+      idempotent = false)
 
   override def truncateTable(): Boolean = { remove(Array.empty, "TRUNCATE"); true }
 
@@ -113,14 +145,18 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
   override def deleteWhere(predicates: Array[Predicate]): Unit = remove(predicates, "DELETE")
 
   private def remove(predicates: Array[Predicate], operation: String): Unit =
-    Engine.json("remove", Map("table" -> token, "predicate" -> Predicates.all(predicates), "operation" -> operation),
-      catalog, idempotent = false)
+    Engine.json(
+      "remove",
+      Map("table" -> token, "predicate" -> Predicates.all(predicates), "operation" -> operation),
+      catalog,
+      idempotent = false)
 
   /** Whether the table is read as a stream: the rule that resolves streams replaces a table by one of its streams. */
   protected def isStream: Boolean = false
 
   override def equals(other: Any): Boolean = other match {
-    case that: PaimonTable => that.isStream == isStream && that.identity == identity && that.catalog == catalog && that.schema == schema
+    case that: PaimonTable =>
+      that.isStream == isStream && that.identity == identity && that.catalog == catalog && that.schema == schema
     case _ => false
   }
   override def hashCode(): Int = identity.hashCode()
@@ -168,14 +204,20 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
   }
 
   override def dropPartitions(idents: Array[InternalRow]): Boolean = {
-    val rows = idents.map(row => partitionSchema.fields.zipWithIndex.map { case (f, i) =>
-      Values.encode(row.get(i, f.dataType), f.dataType).orNull })
-    Engine.json("drop_partitions", Map("table" -> token, "partitions" -> rows.map(_.toSeq).toSeq), catalog,
+    val rows = idents.map(row =>
+      partitionSchema.fields.zipWithIndex.map { case (f, i) =>
+        Values.encode(row.get(i, f.dataType), f.dataType).orNull
+      })
+    Engine.json(
+      "drop_partitions",
+      Map("table" -> token, "partitions" -> rows.map(_.toSeq).toSeq),
+      catalog,
       idempotent = false)
     true
   }
 
   override def dropPartition(ident: InternalRow): Boolean = dropPartitions(Array(ident))
+
   /** TRUNCATE TABLE with a full spec, which names one partition; a partial spec selects among the existing ones. */
   override def truncatePartition(ident: InternalRow): Boolean = {
     if (!partitionExists(ident)) throw new NoSuchPartitionsException(name, Seq(ident), partitionSchema)
@@ -184,7 +226,8 @@ class PaimonPartitionedTable(catalog: CatalogRef, described: JsonNode)
   override def truncatePartitions(idents: Array[InternalRow]): Boolean = dropPartitions(idents)
 
   private def refused(what: String) = new PaimonException(
-    s"[UNSUPPORTED_FEATURE] $what is not possible: a partition exists when it holds data.", "UNSUPPORTED_FEATURE")
+    s"[UNSUPPORTED_FEATURE] $what is not possible: a partition exists when it holds data.",
+    "UNSUPPORTED_FEATURE")
 
   /** Does nothing: a partition exists once it has rows. Properties, such as a location, are rejected. */
   override def createPartition(ident: InternalRow, properties: JMap[String, String]): Unit =
@@ -237,7 +280,7 @@ class PaimonWrite(table: PaimonTable, mode: String, replaced: Array[Predicate], 
 
   override def description(): String = mode match {
     case "append" => Option(table.properties.get("upsert-key")).fold(s"appends to ${table.name}")(key =>
-      s"replaces the rows of ${table.name} with the same $key")
+        s"replaces the rows of ${table.name} with the same $key")
     case "dynamic" => s"overwrites the partitions of its rows in ${table.name}"
     case _ if replaced.isEmpty => s"overwrites ${table.name}"
     case _ => s"overwrites ${table.name} where ${replaced.map(description).mkString(" AND ")}"

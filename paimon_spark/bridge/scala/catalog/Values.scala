@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** Single values as JSON text in Spark's internal representation: dates are days, timestamps microseconds. */
 object Values {
+
   /** The text of a value, or None for an unsupported type. */
   def encode(value: Any, dataType: DataType): Option[Any] = (value, dataType) match {
     case (null, _) => Some(null)

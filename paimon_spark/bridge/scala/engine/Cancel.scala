@@ -41,7 +41,8 @@ object Cancel extends Logging {
     val entry = new Waiting(Thread.currentThread(), cancelRequest)
     watcher
     waiting.synchronized { waiting.add(entry); waiting.notify() }
-    try call finally waiting.remove(entry)
+    try call
+    finally waiting.remove(entry)
   }
 
   /** Whether the running statement was interrupted from the terminal. */
@@ -64,11 +65,14 @@ object Cancel extends Logging {
   private def interrupt(): Unit = {
     interrupted = true
     val until = System.nanoTime() + TimeUnit.MINUTES.toNanos(1)
-    val thread = new Thread(() => while (interrupted && System.nanoTime() < until) {
-      all()
-      SparkContext.getActive.foreach(_.cancelAllJobs())
-      Thread.sleep(2 * PollMillis)
-    }, "paimon-interrupt")
+    val thread = new Thread(
+      () =>
+        while (interrupted && System.nanoTime() < until) {
+          all()
+          SparkContext.getActive.foreach(_.cancelAllJobs())
+          Thread.sleep(2 * PollMillis)
+        },
+      "paimon-interrupt")
     thread.setDaemon(true)
     thread.start()
   }
@@ -80,8 +84,8 @@ object Cancel extends Logging {
   /** Whether this thread is already analyzing or running a statement. */
   private def isNested: Boolean = StackWalker.getInstance().walk(_.anyMatch(f => Running.contains(f.getClassName)))
 
-  private val Running = Set("org.apache.spark.sql.execution.QueryExecution",
-    "org.apache.spark.sql.catalyst.rules.RuleExecutor")
+  private val Running =
+    Set("org.apache.spark.sql.execution.QueryExecution", "org.apache.spark.sql.catalyst.rules.RuleExecutor")
 
   /** Used instead of SIG_IGN, after which Java cannot install another handler. */
   private object Nothing extends SignalHandler { override def handle(signal: Signal): Unit = () }

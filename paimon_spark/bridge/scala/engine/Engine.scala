@@ -47,7 +47,12 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     env.put("PAIMON_SPARK_GREETING", gateway.greeting)
     env.put("PAIMON_SPARK_HANDOVER", token)
     env.put("PAIMON_SPARK_BRIDGE", EngineProcess.jar)
-    Seq("PYTHONSTARTUP", "PYSPARK_PIN_THREAD", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_API_MODE",
+    Seq(
+      "PYTHONSTARTUP",
+      "PYSPARK_PIN_THREAD",
+      "SPARK_REMOTE",
+      "SPARK_CONNECT_MODE_ENABLED",
+      "SPARK_API_MODE",
       "PYSPARK_DRIVER_PYTHON").foreach(env.remove(_))
     conf.getOption("spark.paimon.pythonPath").filter(_.nonEmpty).foreach { extra =>
       val old = Option(env.get("PYTHONPATH")).filter(_.nonEmpty)
@@ -58,7 +63,9 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     try builder.start()
     catch {
       case e: java.io.IOException =>
-        throw Engine.failure(s"The Python engine cannot start: ${Engine.messageOf(e)}.", logFile,
+        throw Engine.failure(
+          s"The Python engine cannot start: ${Engine.messageOf(e)}.",
+          logFile,
           "Set spark.paimon.python to a Python that has paimon-spark and pyspark.")
     }
   }
@@ -84,12 +91,18 @@ private class EngineProcess(sc: SparkContext) extends Logging {
     EngineProcess.Stated.findFirstMatchIn(words).foreach(m => return new PaimonException(m.matched, m.group(1)))
     EngineProcess.Absent.findFirstMatchIn(words).map(_.group(1)) match {
       case Some("paimon_spark") =>
-        Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.", logFile,
+        Engine.failure(
+          s"The Python of the engine, ${Engine.python(conf)}, has no module 'paimon_spark'.",
+          logFile,
           "Set spark.paimon.python to a Python that has it, or spark.paimon.pythonPath to a file that " +
-            "`paimon-spark env --archive FILE` has written.", "ENVIRONMENT")
+            "`paimon-spark env --archive FILE` has written.",
+          "ENVIRONMENT")
       case Some(module) =>
-        Engine.failure(s"The Python of the engine, ${Engine.python(conf)}, has no module '$module'.", logFile,
-          "Install it there, or set spark.paimon.python to a Python that has it.", "ENVIRONMENT")
+        Engine.failure(
+          s"The Python of the engine, ${Engine.python(conf)}, has no module '$module'.",
+          logFile,
+          "Install it there, or set spark.paimon.python to a Python that has it.",
+          "ENVIRONMENT")
       case None =>
         val ended = s"The Python engine ended with code ${process.exitValue()} before it was ready."
         Engine.failure(ended, logFile, words)
@@ -101,26 +114,34 @@ private class EngineProcess(sc: SparkContext) extends Logging {
   /** Cancels the jobs of an engine that has ended: their results cannot be committed. They run in threads that serve
     * its calls, including that of the statement, which would notice only at the end of its job. */
   private def abandon(): Unit =
-    try if (!sc.isStopped) sc.cancelJobsWithTag(token) catch { case NonFatal(_) => }
+    try if (!sc.isStopped) sc.cancelJobsWithTag(token)
+    catch { case NonFatal(_) => }
 
   def stop(): Unit = {
     System.getProperties.remove(token)
-    try process.getOutputStream.close() catch { case NonFatal(_) => }
+    try process.getOutputStream.close()
+    catch { case NonFatal(_) => }
     if (!process.waitFor(3, TimeUnit.SECONDS)) process.destroyForcibly()
-    try gateway.shutdown() catch { case NonFatal(_) => }
+    try gateway.shutdown()
+    catch { case NonFatal(_) => }
   }
 }
 
 private object EngineProcess {
+
   /** Python's message for a missing module. */
   private val Absent = "No module named '?([A-Za-z0-9_]+)".r
+
   /** An error of the engine in the last line of its log. */
   private val Stated = "\\[([A-Z][A-Z_]+)\\] [^|]+$".r
 
   /** The identity of this jar: the version of its distribution, the hash of its sources, and its path. */
   def jar: String = {
     def entry(name: String) = Option(getClass.getClassLoader.getResourceAsStream(s"META-INF/paimon-spark-bridge.$name"))
-      .fold("unknown") { in => try new String(in.readAllBytes(), "UTF-8").trim finally in.close() }
+      .fold("unknown") { in =>
+        try new String(in.readAllBytes(), "UTF-8").trim
+        finally in.close()
+      }
     val place = Try(getClass.getProtectionDomain.getCodeSource.getLocation.getPath).getOrElse("unknown")
     Seq(entry("version"), entry("sha256"), place).mkString("\n")
   }
@@ -131,7 +152,7 @@ object Engine extends Logging {
   val ProtocolVersion = 2
 
   private var current: CompletableFuture[EngineProcess] = _
-  private lazy val hook: Unit = 
+  private lazy val hook: Unit =
     Runtime.getRuntime.addShutdownHook(new Thread(() => { Jobs.stopAll(); stop() }, "paimon-engine-stop"))
 
   /** Starts the engine for the active SparkContext without waiting for it. */
@@ -145,14 +166,17 @@ object Engine extends Logging {
       if (current != null && current.isDone && !current.isCompletedExceptionally) current.join().stop()
       val future = new CompletableFuture[EngineProcess]()
       val loader = getClass.getClassLoader
-      val starter = new Thread(() => {
-        Thread.currentThread().setContextClassLoader(loader)
-        try {
-          val engine = new EngineProcess(sc)
-          try engine.endpoint() catch { case e: Throwable => engine.stop(); throw e }
-          future.complete(engine)
-        } catch { case e: Throwable => future.completeExceptionally(e) }
-      }, "paimon-engine-start")
+      val starter = new Thread(
+        () => {
+          Thread.currentThread().setContextClassLoader(loader)
+          try {
+            val engine = new EngineProcess(sc)
+            try engine.endpoint()
+            catch { case e: Throwable => engine.stop(); throw e }
+            future.complete(engine)
+          } catch { case e: Throwable => future.completeExceptionally(e) }
+        },
+        "paimon-engine-start")
       starter.setDaemon(true)
       starter.start()
       current = future
@@ -175,8 +199,14 @@ object Engine extends Logging {
   }
 
   /** Sends one request and returns the engine's JSON response; its errors become exceptions. */
-  def json(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object] = Nil,
-      idempotent: Boolean = true, namespace: Seq[String] = Nil, name: Seq[String] = Nil): JsonNode =
+  def json(
+      method: String,
+      args: Map[String, Any],
+      catalog: CatalogRef,
+      objects: Seq[Object] = Nil,
+      idempotent: Boolean = true,
+      namespace: Seq[String] = Nil,
+      name: Seq[String] = Nil): JsonNode =
     send(method, args, catalog, objects, idempotent) match {
       case text: String =>
         val answer = Json.parse(text)
@@ -202,11 +232,16 @@ object Engine extends Logging {
       case other => other
     }
 
-  private def send(method: String, args: Map[String, Any], catalog: CatalogRef, objects: Seq[Object],
+  private def send(
+      method: String,
+      args: Map[String, Any],
+      catalog: CatalogRef,
+      objects: Seq[Object],
       idempotent: Boolean): Object = {
     val session = SparkSession.active.asInstanceOf[org.apache.spark.sql.classic.SparkSession]
     val options = SQLConf.get.getAllConfs.filter { case (k, _) =>
-      k.startsWith("spark.paimon.") || k.startsWith("paimon.") } +
+      k.startsWith("spark.paimon.") || k.startsWith("paimon.")
+    } +
       (SQLConf.SESSION_LOCAL_TIMEZONE.key -> SQLConf.get.sessionLocalTimeZone)
     val id = UUID.randomUUID().toString
     val request = text(method, id, session.sessionUUID, options, catalog.withStore(session), args)
@@ -216,14 +251,25 @@ object Engine extends Logging {
     attempt(id, request, attached, if (idempotent) 2 else 1, method)
   }
 
-  private def text(method: String, id: String, session: String, conf: Map[String, String], catalog: CatalogRef,
+  private def text(
+      method: String,
+      id: String,
+      session: String,
+      conf: Map[String, String],
+      catalog: CatalogRef,
       args: Map[String, Any]): String =
-    method + "\n" + Json.text(Map("version" -> ProtocolVersion, "request" -> id, "session" -> session, "conf" -> conf,
-      "catalog" -> catalog.describe, "args" -> args))
+    method + "\n" + Json.text(Map(
+      "version" -> ProtocolVersion,
+      "request" -> id,
+      "session" -> session,
+      "conf" -> conf,
+      "catalog" -> catalog.describe,
+      "args" -> args))
 
   /** Requests an engine to cancel a request; returns whether the engine has received the request. */
   private def cancel(target: EngineProcess, id: String): Boolean =
-    target.endpoint().apply(text("cancel", "", "", Map.empty, CatalogRef.ofTexts, Map("request" -> id)),
+    target.endpoint().apply(
+      text("cancel", "", "", Map.empty, CatalogRef.ofTexts, Map("request" -> id)),
       new JArrayList[Object]()) match {
       case answer: String => Json.optional(Json.parse(answer), "ok").exists(_.get("running").asBoolean())
       case _ => false
@@ -242,8 +288,12 @@ object Engine extends Logging {
             if (ending) "The program is shutting down"
             else if (died) s"The Python engine ended with code ${target.process.exitValue()}"
             else "The connection to the Python engine broke"
-          throw failure(s"$what during $method: ${messageOf(e)}.", target.logFile,
-            if (died && tries == 1 && !method.startsWith("load")) "Check whether the statement took effect, then run it again." else "")
+          throw failure(
+            s"$what during $method: ${messageOf(e)}.",
+            target.logFile,
+            if (died && tries == 1 && !method.startsWith("load"))
+              "Check whether the statement took effect, then run it again."
+            else "")
       }
     answer match {
       case t: Throwable =>
@@ -275,6 +325,7 @@ object Engine extends Logging {
 
 /** The catalog of a request: its name in Spark and its options; `usesStore` is false if the request reads no table. */
 case class CatalogRef(name: String, options: Map[String, String], usesStore: Boolean = true) {
+
   /** With the options of Hadoop by which an S3 store is reached. */
   def withStore(session: org.apache.spark.sql.classic.SparkSession): CatalogRef =
     if (usesStore) copy(options = HadoopS3.options(session, this) ++ options) else this

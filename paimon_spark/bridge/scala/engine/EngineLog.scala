@@ -11,6 +11,7 @@ import org.apache.spark.SparkConf
 
 /** The log file of an engine; other users can neither read it nor choose its location. */
 private object EngineLog {
+
   /** Creates the log file of this JVM's engines if necessary. */
   def open(conf: SparkConf): Path = {
     val dir = conf.getOption("spark.paimon.log.dir").map(d => Files.createDirectories(Paths.get(d))).getOrElse(ownDir())

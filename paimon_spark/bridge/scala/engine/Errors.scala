@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis._
   * @param known whether the code is passed to Spark as the error condition */
 class PaimonException(text: String, val code: String, cause: Option[Throwable] = None, known: Boolean = false)
     extends AnalysisException(message = text, cause = cause, errorClass = Option.when(known)(code)) {
+
   /** Spark 4.3 prints the stack trace of an error without a state, or with one of class XX. */
   override def getSqlState: String = if (code == "ENGINE_FAILED") "XX000" else "45000"
 }

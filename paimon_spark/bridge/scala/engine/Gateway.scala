@@ -15,8 +15,10 @@ import py4j.{GatewayServer, JavaServer, Py4JClientConnection, Py4JPythonClient, 
   * only to a process that proves to be the engine. py4j's own secret for outgoing connections is sent in the clear
   * to any listener, is lost when the callback port becomes known, and does not authenticate the other side. */
 private class Gateway {
+
   /** The secret that the engine presents when it connects. */
   val secret: String = Gateway.newSecret()
+
   /** The secret that both sides prove to know on connections opened by the JVM; it is never transmitted. */
   val greeting: String = Gateway.newSecret()
 
@@ -41,9 +43,23 @@ private object Gateway {
 }
 
 /** Opens the connections to the engine. */
-private class EngineClient(gateway: py4j.Gateway, port: Int, address: InetAddress, server: py4j.Py4JJavaServer,
+private class EngineClient(
+    gateway: py4j.Gateway,
+    port: Int,
+    address: InetAddress,
+    server: py4j.Py4JJavaServer,
     greeting: String)
-  extends PythonClient(gateway, null, port, address, 30, TimeUnit.SECONDS, SocketFactory.getDefault, server, true, 0) {
+    extends PythonClient(
+      gateway,
+      null,
+      port,
+      address,
+      30,
+      TimeUnit.SECONDS,
+      SocketFactory.getDefault,
+      server,
+      true,
+      0) {
 
   private val owners = new JHashMap[Thread, Py4JClientConnection]()
 

@@ -24,6 +24,7 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** Services of the JVM for the engine; each method is one round trip. */
 class JvmFrames {
+
   /** Why Spark's own scans cannot read a bucket with these settings, or an empty text. */
   def nativeRefusal(place: String, settings: String): String = HadoopS3.refusal(place, settings)
 
@@ -46,7 +47,12 @@ class JvmFrames {
       case "parquet" => new ParquetFileFormat
       case "orc" => new OrcFileFormat
     }
-    val relation = HadoopFsRelation(index, index.partitionSchema, dataSchema, None, format,
+    val relation = HadoopFsRelation(
+      index,
+      index.partitionSchema,
+      dataSchema,
+      None,
+      format,
       Json.stringMap(json.get("options")) ++ Json.stringMap(Json.parse(access)))(session)
     val scan = LogicalRelation(relation, false)
     val byName = scan.output.map(a => a.name -> a).toMap
@@ -175,6 +181,7 @@ class JvmFrames {
 }
 
 object JvmFrames {
+
   /** So few rows are not worth a shuffle, nor several files. */
   val FewRows = 10000L
 
@@ -208,11 +215,16 @@ object DataTypesBridge {
 
 /** Exactly these files, each group with its partition values; no directory is listed. `hasMillis`: whether some
   * timestamps in them have milliseconds only. */
-class PaimonFileIndex(val identity: String, override val partitionSchema: StructType,
-    groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])], root: Path, val hasMillis: Boolean) extends FileIndex {
+class PaimonFileIndex(
+    val identity: String,
+    override val partitionSchema: StructType,
+    groups: Seq[(InternalRow, Seq[FileStatusWithMetadata])],
+    root: Path,
+    val hasMillis: Boolean) extends FileIndex {
   override def rootPaths: Seq[Path] = Seq(root)
   override def inputFiles: Array[String] = groups.flatMap(_._2.map(_.getPath.toString)).toArray
   override def refresh(): Unit = {}
+
   /** Whether the bucket of each file is known. */
   lazy val hasBuckets: Boolean = groups.forall(_._2.forall(_.metadata.contains(BucketTasks.Bucket)))
   override val sizeInBytes: Long = groups.flatMap(_._2.map(_.getLen)).sum
@@ -223,7 +235,8 @@ class PaimonFileIndex(val identity: String, override val partitionSchema: Struct
       else {
         val positions = partitionSchema.fieldNames.zipWithIndex.toMap
         val bound = partitionFilters.reduce(And).transform { case a: AttributeReference =>
-          BoundReference(positions(a.name), a.dataType, nullable = true) }
+          BoundReference(positions(a.name), a.dataType, nullable = true)
+        }
         val predicate = Predicate.createInterpreted(bound)
         groups.filter { case (values, _) => predicate.eval(values) }
       }
@@ -246,14 +259,20 @@ object PaimonFileIndex {
     files.foreach { g =>
       val bucket = Json.optional(g, "bucket").map(_.asInt())
       groups.getOrElseUpdate(g.get("values"), mutable.ArrayBuffer()) ++= Json.items(g.get("files")).map { f =>
-        val status = new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
+        val status =
+          new FileStatus(f.get(1).asLong(), false, 1, 128L << 20, f.get(2).asLong(), new Path(f.get(0).asText()))
         seen += 1
-        FileStatusWithMetadata(status,
+        FileStatusWithMetadata(
+          status,
           bucket.fold(Map.empty[String, Any])(b => Map(BucketTasks.Bucket -> b, BucketTasks.Order -> seen)))
       }
     }
     val rows = groups.toSeq.map { case (values, found) => (Values.row(Json.items(values), schema), found.toIndexedSeq) }
-    new PaimonFileIndex(json.get("identity").asText(), schema, rows, new Path(json.get("root").asText()),
+    new PaimonFileIndex(
+      json.get("identity").asText(),
+      schema,
+      rows,
+      new Path(json.get("root").asText()),
       json.get("has_millis").asBoolean())
   }
 }

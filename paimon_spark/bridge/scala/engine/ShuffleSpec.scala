@@ -3,15 +3,24 @@ package org.apache.spark.sql.paimonbridge
 import com.fasterxml.jackson.databind.JsonNode
 
 /** How the rows of a write are shuffled: the message of `spark/shuffle_spec.py`. */
-case class ShuffleSpec(columns: Seq[String], partition: Seq[String], hash: Option[HashColumn], tasks: Option[Int],
-    classes: Int, exact: Boolean)
+case class ShuffleSpec(
+    columns: Seq[String],
+    partition: Seq[String],
+    hash: Option[HashColumn],
+    tasks: Option[Int],
+    classes: Int,
+    exact: Boolean)
 
 object ShuffleSpec {
   def fromJson(text: String): ShuffleSpec = {
     val json = Json.parse(text)
-    ShuffleSpec(Json.strings(json.get("columns")), Json.strings(json.get("partition")),
-      Json.optional(json, "hash").map(HashColumn.fromJson), Json.optional(json, "tasks").map(_.asInt()),
-      json.get("classes").asInt(), json.get("exact").asBoolean())
+    ShuffleSpec(
+      Json.strings(json.get("columns")),
+      Json.strings(json.get("partition")),
+      Json.optional(json, "hash").map(HashColumn.fromJson),
+      Json.optional(json, "tasks").map(_.asInt()),
+      json.get("classes").asInt(),
+      json.get("exact").asBoolean())
   }
 }
 
@@ -20,8 +29,11 @@ object ShuffleSpec {
 case class HashColumn(name: String, buckets: Int, fields: Seq[HashedField], function: String, counts: Option[String])
 
 object HashColumn {
-  def fromJson(json: JsonNode): HashColumn = HashColumn(json.get("name").asText(), json.get("buckets").asInt(),
-    Json.items(json.get("fields")).map(HashedField.fromJson), json.get("function").asText(),
+  def fromJson(json: JsonNode): HashColumn = HashColumn(
+    json.get("name").asText(),
+    json.get("buckets").asInt(),
+    Json.items(json.get("fields")).map(HashedField.fromJson),
+    json.get("function").asText(),
     Json.optional(json, "counts").map(_.asText()))
 }
 

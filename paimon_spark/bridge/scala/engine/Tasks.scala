@@ -50,7 +50,8 @@ private class ErrorReportingRDD[T: ClassTag](source: RDD[T]) extends RDD[T](sour
   }
 
   private def reported[R](context: TaskContext)(body: => R): R =
-    try body catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(translated(e, _)) }
+    try body
+    catch { case e: Exception if !context.isInterrupted() => throw TaskFailure.named(e).fold(e)(translated(e, _)) }
 
   /** The stack trace is logged by the executor and not shown to the user. */
   private def translated(e: Exception, found: PaimonException): Exception = {
@@ -62,16 +63,20 @@ private class ErrorReportingRDD[T: ClassTag](source: RDD[T]) extends RDD[T](sour
 /** Finds the cause of a failed task in a chain of exceptions, by their classes and stack traces. */
 object TaskFailure {
   private val Raised = """(?m)^paimon_spark\.errors\.(\w+): \[([A-Z_]+)\] """.r
+
   /** What Spark 4.3 appends to the traceback of a Python function. */
   private val State = """\s+SQLSTATE: \w{5}\s*$""".r
-  private val Absent =
-    "ModuleNotFoundError: No module named '(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)".r
+  private val Absent = ("ModuleNotFoundError: No module named " +
+    "'(paimon_spark|pyarrow|numpy|fastavro|backports|pyroaring|datasketches|msgspec|botocore)").r
   private val Ours = Seq("org.apache.spark.api.python.", "org.apache.spark.sql.execution.python.")
-  private val Passed = Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.",
-    "org.apache.spark.security.")
+  private val Passed =
+    Seq("java.", "javax.", "jdk.", "sun.", "scala.", "io.netty.", "org.apache.arrow.", "org.apache.spark.security.")
   private val LostExecutor = "ExecutorLostFailure"
-  private val LostWorker = Seq("Python worker exited unexpectedly", "Python worker failed to connect back",
-    "Python daemon failed to launch worker", "EOFException occurred while reading the port number from")
+  private val LostWorker = Seq(
+    "Python worker exited unexpectedly",
+    "Python worker failed to connect back",
+    "Python daemon failed to launch worker",
+    "EOFException occurred while reading the port number from")
 
   /** The engine error in `t`, or None if another program or function failed. */
   def named(t: Throwable): Option[PaimonException] = {
@@ -92,8 +97,9 @@ object TaskFailure {
   /** Whether a connection to a Python worker, or to the daemon that starts workers, was closed: the I/O was done by
     * Spark's own code for Python, not by code that it called for the query. */
   private def isLostWorker(t: Throwable): Boolean = t match {
-    case e: IOException if !isNoProgram(e) => e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
-      .exists(c => Ours.exists(c.startsWith))
+    case e: IOException if !isNoProgram(e) =>
+      e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
+        .exists(c => Ours.exists(c.startsWith))
     case e: SparkException => Option(e.getMessage).exists(m => LostWorker.exists(m.contains))
     case _ => false
   }
@@ -106,27 +112,34 @@ object TaskFailure {
     case _ => false
   }
 
-  private def lostWorker = new TaskFailed("[WORKER_FAILED] A Python worker ended before its task was done. Check the " +
-    "system log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def lostWorker = new TaskFailed(
+    "[WORKER_FAILED] A Python worker ended before its task was done. Check the " +
+      "system log for a kill, often for lack of memory; then run the statement again.",
+    "WORKER_FAILED",
     "EngineError")
 
-  private def lostExecutor = new TaskFailed("[WORKER_FAILED] An executor ended before its tasks were done. Check the " +
-    "cluster log for a kill, often for lack of memory; then run the statement again.", "WORKER_FAILED",
+  private def lostExecutor = new TaskFailed(
+    "[WORKER_FAILED] An executor ended before its tasks were done. Check the " +
+      "cluster log for a kill, often for lack of memory; then run the statement again.",
+    "WORKER_FAILED",
     "EngineError")
 
-  private def noProgram(e: Throwable) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers does not start: " +
-    s"${Engine.messageOf(e)}. Set spark.pyspark.python to a Python that every machine has, or ship one with --archives.",
-    "ENVIRONMENT", "EngineError")
+  private def noProgram(e: Throwable) = new TaskFailed(
+    s"[ENVIRONMENT] The Python of the workers does not start: ${Engine.messageOf(e)}. " +
+      "Set spark.pyspark.python to a Python that every machine has, or ship one with --archives.",
+    "ENVIRONMENT",
+    "EngineError")
 
-  private def missing(module: String) = new TaskFailed(s"[ENVIRONMENT] The Python of the workers has no module " +
-    s"'$module'. Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files FILE; " +
-    "what it needs must be in the environment that spark.pyspark.python names.", "ENVIRONMENT",
+  private def missing(module: String) = new TaskFailed(
+    s"[ENVIRONMENT] The Python of the workers has no module " +
+      s"'$module'. Install paimon-spark on every machine, or ship it: `paimon-spark env --archive FILE`, --py-files " +
+      "FILE; what it needs must be in the environment that spark.pyspark.python names.",
+    "ENVIRONMENT",
     "EngineError")
 
   /** `named` for the engine: class, code and text as JSON, or an empty text. */
   def description(t: Throwable): String = named(t).fold("") { found =>
     val error = found match { case task: TaskFailed => task.error; case _ => "UsageError" }
-    Json.text(Map("error" -> error, "code" -> found.code,
-      "text" -> found.getMessage.stripPrefix(s"[${found.code}] ")))
+    Json.text(Map("error" -> error, "code" -> found.code, "text" -> found.getMessage.stripPrefix(s"[${found.code}] ")))
   }
 }

@@ -36,7 +36,8 @@ class BatchCopies(schema: StructType) {
       else {
         val text = if (isBinary) UTF8String.fromBytes(from.getBinary(i)) else from.getUTF8String(i)
         val known = copied.get(text)
-        val at = if (known != null) known.intValue else {
+        val at = if (known != null) known.intValue
+        else {
           val added = to.arrayData().appendBytes(text.numBytes, text.getBytes, 0)
           copied.put(text, added)
           added

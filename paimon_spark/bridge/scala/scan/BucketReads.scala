@@ -27,16 +27,18 @@ case class BucketReadStrategy(session: SparkSession) extends SparkStrategy {
 
 /** Rows of some reads in tasks by bucket; for each column of the bucket key, the attributes that have its values. */
 private case class BucketedRows(layout: BucketLayout, keys: Seq[Set[ExprId]], reads: Seq[DataSourceV2ScanRelation]) {
+
   /** Whether rows with equal values of all `expressions` are in one task. */
   def groups(expressions: Seq[Expression]): Boolean =
     keys.forall(ids => expressions.exists { case a: Attribute => ids(a.exprId); case _ => false })
 
   /** The same rows with other columns; None if a column of the bucket key is not among them. */
   def through(columns: Seq[NamedExpression]): Option[BucketedRows] = {
-    val renamed = keys.map(ids => columns.collect {
-      case a: Attribute if ids(a.exprId) => a.exprId
-      case c @ Alias(a: Attribute, _) if ids(a.exprId) => c.exprId
-    }.toSet)
+    val renamed = keys.map(ids =>
+      columns.collect {
+        case a: Attribute if ids(a.exprId) => a.exprId
+        case c @ Alias(a: Attribute, _) if ids(a.exprId) => c.exprId
+      }.toSet)
     if (renamed.forall(_.nonEmpty)) Some(copy(keys = renamed)) else None
   }
 
@@ -82,7 +84,11 @@ class BucketReads(session: SparkSession) {
     found
   }
 
-  private def of(kind: JoinType, left: Option[BucketedRows], right: Option[BucketedRows], leftKeys: Seq[Expression],
+  private def of(
+      kind: JoinType,
+      left: Option[BucketedRows],
+      right: Option[BucketedRows],
+      leftKeys: Seq[Expression],
       rightKeys: Seq[Expression]): Option[BucketedRows] = {
     val both = for (l <- left; r <- right if l.meets(r, leftKeys, rightKeys)) yield l.joined(r)
     both.foreach(wanted)
@@ -96,8 +102,8 @@ class BucketReads(session: SparkSession) {
 
   private def of(relation: DataSourceV2ScanRelation): Option[BucketedRows] = relation.scan match {
     case scan: PaimonScan => BucketReads.keys(relation, scan).flatMap { case (layout, keys) =>
-      if (worthwhile(layout, scan)) Some(BucketedRows(layout, keys.map(k => Set(k.exprId)), Seq(relation))) else None
-    }
+        if (worthwhile(layout, scan)) Some(BucketedRows(layout, keys.map(k => Set(k.exprId)), Seq(relation))) else None
+      }
     case _ => None
   }
 
@@ -120,7 +126,9 @@ object BucketReads {
     }
 
   /** The partitioning of a marked read after a projection. */
-  def partitioning(relation: DataSourceV2ScanRelation, scan: PaimonScan,
+  def partitioning(
+      relation: DataSourceV2ScanRelation,
+      scan: PaimonScan,
       project: Seq[NamedExpression]): Option[BucketPartitioning] =
     if (relation.getTagValue(Grouped).isEmpty) None
     else keys(relation, scan).flatMap { case (layout, keys) =>
@@ -143,7 +151,9 @@ object BucketReads {
     case _ => None
   }
 
-  private def sorted(layout: BucketLayout, relation: DataSourceV2ScanRelation,
+  private def sorted(
+      layout: BucketLayout,
+      relation: DataSourceV2ScanRelation,
       project: Seq[NamedExpression]): Seq[Option[Attribute]] =
     layout.sorted.map(name => relation.output.find(_.name == name).flatMap(renamedBy(project, _)))
 
@@ -167,9 +177,10 @@ case class GroupReads(group: Boolean) extends Rule[SparkPlan] {
     case sort: SortExec if group && !sort.global =>
       val child = decide(sort.child, relied)
       if (SortOrder.orderingSatisfies(child.outputOrdering, sort.sortOrder)) child else sort.copy(child = child)
-    case join: PaimonMergeJoinExec if group && !join.isSettled => decideChildren(join, relied) match {
-      case decided: PaimonMergeJoinExec => decided.settled
-    }
+    case join: PaimonMergeJoinExec if group && !join.isSettled =>
+      decideChildren(join, relied) match {
+        case decided: PaimonMergeJoinExec => decided.settled
+      }
     case other => decideChildren(other, relied)
   }
 

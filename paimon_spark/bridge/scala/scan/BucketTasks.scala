@@ -17,9 +17,12 @@ import org.apache.spark.unsafe.types.UTF8String
 
 /** The plan of a read with one task for each bucket, instead of tasks by file size. */
 object BucketTasks {
+
   /** The name of the bucket among the metadata of a file in a `PaimonFileIndex`. */
   val Bucket = "paimon_bucket"
-  /** The name of a file's number among those of a read: in a bucket of sorted files, they are in the order of the keys. */
+
+  /** The name of a file's number among those of a read: in a bucket of sorted files, they are in the order of the
+    * keys. */
   val Order = "paimon_order"
 
   /** Whether a plan consists of operators that `grouped` supports. */
@@ -59,14 +62,19 @@ case class BucketFilesExec(child: SparkPlan, buckets: Int) extends UnaryExecNode
 
 /** Reads what Spark's scan reads, in other tasks: its partitions are lists of files, which can be chosen freely. */
 private class BucketFilesRDD[T: ClassTag](files: RDD[T], buckets: Int)
-    extends RDD[T](files.sparkContext, Seq(new NarrowDependency[T](files) {
-      override def getParents(task: Int): Seq[Int] = Nil
-    })) {
+    extends RDD[T](
+      files.sparkContext,
+      Seq(new NarrowDependency[T](files) {
+        override def getParents(task: Int): Seq[Int] = Nil
+      })) {
   override protected def getPartitions: Array[Partition] = {
     val byBucket = files.partitions.flatMap { case p: FilePartition => p.files }
       .groupBy(_.otherConstantMetadataColumnValues(BucketTasks.Bucket).asInstanceOf[Int])
-    Array.tabulate(buckets)(b => FilePartition(b, byBucket.getOrElse(b, Array.empty[PartitionedFile])
-      .sortBy(f => (f.otherConstantMetadataColumnValues(BucketTasks.Order).asInstanceOf[Int], f.start))))
+    Array.tabulate(buckets)(b =>
+      FilePartition(
+        b,
+        byBucket.getOrElse(b, Array.empty[PartitionedFile])
+          .sortBy(f => (f.otherConstantMetadataColumnValues(BucketTasks.Order).asInstanceOf[Int], f.start))))
   }
   override def compute(split: Partition, context: TaskContext): Iterator[T] = firstParent[T].iterator(split, context)
   override protected def getPreferredLocations(split: Partition): Seq[String] =
@@ -106,7 +114,9 @@ object BucketSplits {
       val Array(task, bucket, text) = line.split("\t", 3)
       (task.toInt, bucket.toInt, text)
     }.toIndexedSeq)
-    JvmFrames.analyzed(session, BucketSplitsPlan(Seq(AttributeReference("split", StringType)()), new BucketSplits(parsed)))
+    JvmFrames.analyzed(
+      session,
+      BucketSplitsPlan(Seq(AttributeReference("split", StringType)()), new BucketSplits(parsed)))
   }
 }
 
@@ -115,7 +125,8 @@ case class BucketSplitsPlan(output: Seq[Attribute], splits: BucketSplits) extend
 /** The texts in tasks by number or, with `buckets` > 0, one task for each bucket. */
 case class BucketSplitsExec(output: Seq[Attribute], splits: BucketSplits, buckets: Int = 0) extends LeafExecNode {
   override def nodeName: String = "PaimonSplits"
-  override def simpleString(maxFields: Int): String = s"PaimonSplits ${if (buckets > 0) s"by bucket, $buckets" else ""}".trim
+  override def simpleString(maxFields: Int): String =
+    s"PaimonSplits ${if (buckets > 0) s"by bucket, $buckets" else ""}".trim
   override protected def doExecute(): RDD[InternalRow] = {
     val found = splits.lines.groupMap { case (task, bucket, _) => if (buckets > 0) bucket else task }(_._3)
     val tasks = if (buckets > 0) 0 until buckets else found.keys.toSeq.sorted

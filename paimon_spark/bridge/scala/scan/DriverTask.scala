@@ -8,7 +8,14 @@ import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, PlanExpression, PythonFuncExpression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{
+  Attribute,
+  AttributeSet,
+  Expression,
+  PlanExpression,
+  PythonFuncExpression,
+  SortOrder
+}
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.SparkSession
@@ -48,6 +55,7 @@ case class PaimonDriverTaskExec(plan: SparkPlan) extends DriverRowsExec {
 
 /** A task in the thread that asks for its rows. */
 private object DriverTask {
+
   /** Ids that no task of Spark has, and none of those below zero that its block manager knows. */
   private val ids = new AtomicLong(Long.MinValue)
 
@@ -94,10 +102,10 @@ class DriverTasks(session: SparkSession) {
   def unapply(plan: LogicalPlan): Option[SparkPlan] = plan match {
     case ReturnAnswer(child) => unapply(child)
     case _ => overRead(plan).flatMap {
-      case PlannedRead(task: PaimonDriverTaskExec) => Some(task)
-      case PlannedRead(_) => None
-      case query => task(query)
-    }
+        case PlannedRead(task: PaimonDriverTaskExec) => Some(task)
+        case PlannedRead(_) => None
+        case query => task(query)
+      }
   }
 
   /** The plan, with its read planned. */
@@ -141,6 +149,7 @@ class DriverTasks(session: SparkSession) {
 }
 
 object DriverTasks {
+
   /** A job is cheap beside the operators over larger reads, and runs on an executor. */
   private val MostBytes = 4L << 20
 }

@@ -27,7 +27,8 @@ object HadoopS3 {
         .map(key => (Mark + key) -> conf.get(key)).toMap
     }
 
-  private lazy val present: Boolean = Needed.forall(name => Try(Utils.classForName[Any](name, initialize = false)).isSuccess)
+  private lazy val present: Boolean =
+    Needed.forall(name => Try(Utils.classForName[Any](name, initialize = false)).isSuccess)
 
   /** The reason why Spark's own scans cannot read `place` (scheme and bucket): `jars`, `settings`, or an empty text.
     *

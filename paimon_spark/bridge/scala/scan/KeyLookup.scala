@@ -19,6 +19,7 @@ abstract class KeyLookup(batches: Iterator[ColumnarBatch], copies: Option[BatchC
 
   /** Whether the row has a key less than (negative), equal to or greater than (positive) the wanted one. */
   protected def compare(batch: ColumnarBatch, row: Int): Int
+
   /** Moves to the row with the key; false if there is none. A key has no null. */
   def seek(key: InternalRow): Boolean
 
@@ -46,7 +47,8 @@ abstract class KeyLookup(batches: Iterator[ColumnarBatch], copies: Option[BatchC
     else number > 1 && compare(kept(number - 2), kept(number - 2).numRows - 1) >= 0
 
   private def next(): Boolean = {
-    val turned = if (number < kept.length) Some(kept(number)) else batches.find(_.numRows > 0).map { read =>
+    val turned = if (number < kept.length) Some(kept(number))
+    else batches.find(_.numRows > 0).map { read =>
       copies.foreach(kept += _.copy(read))
       if (copies.isDefined) kept.last else read
     }
@@ -98,12 +100,16 @@ final class LongLookup(batches: Iterator[ColumnarBatch], copies: Option[BatchCop
       if (bytes == 8) column.getLong(row)
       else if (bytes == 4) column.getInt(row)
       else if (bytes == 2) column.getShort(row)
-      else column.getByte(row), wanted)
+      else column.getByte(row),
+      wanted)
   }
 }
 
 /** By a key of other types, or of several columns. */
-final class RowLookup(batches: Iterator[ColumnarBatch], copies: Option[BatchCopies], ordinals: Array[Int],
+final class RowLookup(
+    batches: Iterator[ColumnarBatch],
+    copies: Option[BatchCopies],
+    ordinals: Array[Int],
     order: BaseOrdering) extends KeyLookup(batches, copies) {
   private var wanted: InternalRow = _
   private var seen: ColumnarBatch = _

@@ -23,6 +23,7 @@ import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, Columna
 
 /** Reads that are so small that the engine answers them. */
 object LocalRead {
+
   /** Whether a scan is read so. Runtime partition filters and the file of a row are supported by Spark's own scans
     * only. */
   def serves(scan: PaimonScan, project: Seq[NamedExpression], filters: Seq[Expression]): Boolean =
@@ -37,7 +38,11 @@ object LocalRead {
     case _ => false
   }
 
-  def plan(scan: PaimonScan, output: Seq[Attribute], project: Seq[NamedExpression], filters: Seq[Expression]): SparkPlan =
+  def plan(
+      scan: PaimonScan,
+      output: Seq[Attribute],
+      project: Seq[NamedExpression],
+      filters: Seq[Expression]): SparkPlan =
     if ((project ++ filters).forall(isPlain)) PaimonLocalReadExec(scan, output, project, filters)
     else {
       val rows = PaimonLocalReadExec(scan, output, output, Nil)
@@ -69,13 +74,17 @@ private object SmallRead {
 
 /** Rows that the thread which collects them computes without a job, unless they turn out to be too many. */
 trait DriverRowsExec extends LeafExecNode {
+
   /** The first rows; None if they are too many. */
   protected def collected(most: Int = Int.MaxValue): Option[Array[InternalRow]]
+
   /** The plan of the same rows by Spark's tasks. */
   protected def distributed: SparkPlan
 
-  protected def report(): Unit = SQLMetrics.postDriverMetricUpdates(sparkContext,
-    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY), metrics.values.toSeq)
+  protected def report(): Unit = SQLMetrics.postDriverMetricUpdates(
+    sparkContext,
+    sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY),
+    metrics.values.toSeq)
 
   override def outputPartitioning: Partitioning = SinglePartition
   override def executeCollect(): Array[InternalRow] = collected().getOrElse(distributed.executeCollect())
@@ -89,9 +98,13 @@ trait DriverRowsExec extends LeafExecNode {
 /** The rows of a small read, with the filters and the projection of the query. They are read when the query runs, and
   * once for each run; a query that only collects them takes no job. Rows that turn out to be too many are read by the
   * plan that larger reads have. */
-case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribute], project: Seq[NamedExpression],
+case class PaimonLocalReadExec(
+    @transient scan: PaimonScan,
+    columns: Seq[Attribute],
+    project: Seq[NamedExpression],
     filters: Seq[Expression]) extends DriverRowsExec {
   private val info: String = scan.info
+
   /** The size of the stored data. */
   private[paimonbridge] val bytes: Long = scan.plan.get("bytes").asLong()
   override def output: Seq[Attribute] = project.map(_.toAttribute)
@@ -104,10 +117,13 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
 
   override protected def doCanonicalize(): SparkPlan = {
     def normal[E <: Expression](e: E): E = QueryPlan.normalizeExpressions(e, columns)
-    copy(columns = columns.map(normal), filters = filters.map(normal), project = project.zipWithIndex.map {
-      case (a: Alias, i) => Alias(normal(a.child), "")(ExprId(columns.length + i), a.qualifier)
-      case (e, _) => normal(e)
-    })
+    copy(
+      columns = columns.map(normal),
+      filters = filters.map(normal),
+      project = project.zipWithIndex.map {
+        case (a: Alias, i) => Alias(normal(a.child), "")(ExprId(columns.length + i), a.qualifier)
+        case (e, _) => normal(e)
+      })
   }
 
   override lazy val metrics: Map[String, SQLMetric] = Map(
@@ -116,11 +132,13 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
     "readTime" -> SQLMetrics.createTimingMetric(sparkContext, "time of the engine"))
 
   @transient @volatile private var tooLarge = false
+
   /** Whether an execution has found that the rows are too many. */
   private[paimonbridge] def isTooLarge: Boolean = tooLarge
 
   /** The engine's answer; None if the rows are too many. */
-  private def answer(): Option[LocalBatches] = if (tooLarge) None else {
+  private def answer(): Option[LocalBatches] = if (tooLarge) None
+  else {
     val start = System.nanoTime()
     val bytes = session.withActive(scan.localRows())
     longMetric("readTime").set((System.nanoTime() - start) / 1000000)
@@ -137,7 +155,9 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
   }
 
   @transient override protected lazy val distributed: SparkPlan =
-    JvmFrames.analyzed(session, ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
+    JvmFrames.analyzed(
+      session,
+      ReadPlan.of(scan.logicalPlan(prunesLater = false, byBucket = false), columns, project, filters))
       .queryExecution.executedPlan
 
   override protected def doExecute(): RDD[InternalRow] = answer() match {
@@ -153,7 +173,10 @@ case class PaimonLocalReadExec(@transient scan: PaimonScan, columns: Seq[Attribu
 }
 
 /** An Arrow stream, and which of its rows are wanted. */
-case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: Seq[Expression],
+case class LocalBatches(
+    stream: Array[Byte],
+    columns: Seq[Attribute],
+    filters: Seq[Expression],
     project: Seq[NamedExpression]) {
 
   /** The first wanted rows. */
@@ -185,7 +208,8 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
 
   /** For few rows: generating code for a query costs more than evaluating thousands of rows without. */
   private def interpreted: (Option[BasePredicate], UnsafeProjection) =
-    (condition.map(c => Predicate.createInterpreted(BindReferences.bindReference(c, columns))),
+    (
+      condition.map(c => Predicate.createInterpreted(BindReferences.bindReference(c, columns))),
       InterpretedUnsafeProjection.createProjection(BindReferences.bindReferences(project, columns)))
 
   /** The rows for one task; a large stream is broadcast. */
@@ -203,6 +227,7 @@ case class LocalBatches(stream: Array[Byte], columns: Seq[Attribute], filters: S
 
 object LocalBatches {
   private val InClosure = 256 << 10
+
   /** Rows of fewer bytes are evaluated faster without generated code. */
   val WorthCode: Int = 64 << 10
 }

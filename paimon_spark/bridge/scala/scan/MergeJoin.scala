@@ -14,11 +14,18 @@ import org.apache.spark.sql.execution.joins._
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
 
 /** A merge join with a side that has unique keys in their order: the rows of the other, streamed side look theirs up in
-  * the batches of Spark's scan, so that no row is sorted, buffered or copied. `positions` are the join keys in the order
-  * of the unique ones. `settled`, called when it is decided how the reads are partitioned, replaces the join by Spark's
-  * own if another extension has changed the plan of that side. */
-case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Expression], joinType: JoinType,
-    condition: Option[Expression], lookup: BuildSide, positions: Seq[Int], order: StreamedOrder.Value, left: SparkPlan,
+  * the batches of Spark's scan, so that no row is sorted, buffered or copied. `positions` are the join keys in the
+  * order of the unique ones. `settled`, called when it is decided how the reads are partitioned, replaces the join
+  * by Spark's own if another extension has changed the plan of that side. */
+case class PaimonMergeJoinExec(
+    leftKeys: Seq[Expression],
+    rightKeys: Seq[Expression],
+    joinType: JoinType,
+    condition: Option[Expression],
+    lookup: BuildSide,
+    positions: Seq[Int],
+    order: StreamedOrder.Value,
+    left: SparkPlan,
     right: SparkPlan) extends ShuffledJoin {
   override def isSkewJoin: Boolean = false
   override def nodeName: String = "PaimonMergeJoin"
@@ -35,6 +42,7 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
     val wanted = if (order == StreamedOrder.ToSort) streamedKeys.map(SortOrder(_, Ascending)) else Nil
     if (lookup == BuildLeft) Seq(Nil, wanted) else Seq(wanted, Nil)
   }
+
   /** Nothing is promised as long as Spark plans: the streamed rows may come in several runs. */
   override def outputOrdering: Seq[SortOrder] = if (isSettled) streamed.outputOrdering else Nil
 
@@ -75,7 +83,8 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
 
   /** What a found row has to satisfy, over the streamed and the stored columns. */
   private def test: Option[Expression] = {
-    val equal = leftKeys.zip(rightKeys).zipWithIndex.collect { case ((l, r), i) if !positions.contains(i) => EqualTo(l, r) }
+    val equal =
+      leftKeys.zip(rightKeys).zipWithIndex.collect { case ((l, r), i) if !positions.contains(i) => EqualTo(l, r) }
     (source.filters ++ (equal ++ condition).map(source.stored)).reduceOption(And)
   }
 
@@ -114,17 +123,19 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
   // Generated code: streamed rows are pushed, as by a broadcast join
 
   /** Spark tests the join's own expressions only; those of the looked up side are evaluated here, too. */
-  override def supportCodegen: Boolean = found.forall(batches => !(batches.project ++ batches.filters).exists(_.exists {
-    case _: LeafExpression => false
-    case e => e.isInstanceOf[CodegenFallback]
-  }))
+  override def supportCodegen: Boolean = found.forall(batches =>
+    !(batches.project ++ batches.filters).exists(_.exists {
+      case _: LeafExpression => false
+      case e => e.isInstanceOf[CodegenFallback]
+    }))
 
   override def inputRDDs(): Seq[RDD[InternalRow]] =
     streamed.asInstanceOf[CodegenSupport].inputRDDs() :+ lookupPlan.execute()
 
   override def needCopyResult: Boolean = streamed.asInstanceOf[CodegenSupport].needCopyResult
 
-  override protected def doProduce(ctx: CodegenContext): String = streamed.asInstanceOf[CodegenSupport].produce(ctx, this)
+  override protected def doProduce(ctx: CodegenContext): String =
+    streamed.asInstanceOf[CodegenSupport].produce(ctx, this)
 
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val opener = ctx.addReferenceObj("lookups", lookups)
@@ -166,7 +177,12 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
     }
   }
 
-  private def passed(ctx: CodegenContext, input: Seq[ExprCode], at: String, test: Expression, matched: String): String = {
+  private def passed(
+      ctx: CodegenContext,
+      input: Seq[ExprCode],
+      at: String,
+      test: Expression,
+      matched: String): String = {
     val vars = storedColumns(ctx, at)
     val code = evaluateRequiredVariables(source.child.output, vars, test.references)
     ctx.INPUT_ROW = null
@@ -178,14 +194,14 @@ case class PaimonMergeJoinExec(leftKeys: Seq[Expression], rightKeys: Seq[Express
   /** The stored columns of the found row. */
   private def storedColumns(ctx: CodegenContext, at: String): Seq[ExprCode] =
     source.child.output.zipWithIndex.map { case (column, i) =>
-      val (none, value) = (JavaCode.isNullVariable(ctx.freshName("isNull")),
-        JavaCode.variable(ctx.freshName("value"), column.dataType))
+      val (none, value) =
+        (JavaCode.isNullVariable(ctx.freshName("isNull")), JavaCode.variable(ctx.freshName("value"), column.dataType))
       val (javaType, vector) = (CodeGenerator.javaType(column.dataType), s"$at.column($i)")
       val read = CodeGenerator.getValueFromVector(vector, column.dataType, s"$at.row()")
       val code = if (column.nullable) s"""
         boolean $none = $vector.isNullAt($at.row());
         $javaType $value = $none ? ${CodeGenerator.defaultValue(column.dataType)} : ($read);"""
-        else s"$javaType $value = $read;"
+      else s"$javaType $value = $read;"
       ExprCode(CodeBlock(Seq(code), Nil), if (column.nullable) none else FalseLiteral, value)
     }
 
@@ -227,18 +243,24 @@ case class MergeJoinRows(child: SparkPlan) extends UnaryExecNode {
 }
 
 object MergeJoinRows {
+
   /** Whether the generated code of a plan has one input. */
   def haveOneInput(plan: SparkPlan): Boolean = plan match {
     case _: BroadcastHashJoinExec | _: BroadcastNestedLoopJoinExec => plan.children.forall(haveOneInput)
-    case generated: CodegenSupport if generated.supportCodegen => plan.children.length <= 1 && plan.children.forall(haveOneInput)
+    case generated: CodegenSupport if generated.supportCodegen =>
+      plan.children.length <= 1 && plan.children.forall(haveOneInput)
     case _ => true
   }
 }
 
 /** The batches of a scan whose rows are in the order of unique keys, for the join above, which applies the filters and
   * the projection to found rows only. */
-case class SortedBatchesExec(shown: String, partitioning: Partitioning, project: Seq[NamedExpression],
-    filters: Seq[Expression], child: SparkPlan) extends UnaryExecNode with ColumnarToRowTransition with AliasHelper {
+case class SortedBatchesExec(
+    shown: String,
+    partitioning: Partitioning,
+    project: Seq[NamedExpression],
+    filters: Seq[Expression],
+    child: SparkPlan) extends UnaryExecNode with ColumnarToRowTransition with AliasHelper {
   override def output: Seq[Attribute] = project.map(_.toAttribute)
   override def producedAttributes: AttributeSet = outputSet
   override def outputPartitioning: Partitioning = partitioning
@@ -259,6 +281,7 @@ case class SortedBatchesExec(shown: String, partitioning: Partitioning, project:
 }
 
 object SortedBatchesExec extends AliasHelper {
+
   /** The batches of a read; None if they do not have its rows. */
   def of(plan: SparkPlan): Option[SortedBatchesExec] = plan match {
     case read: PaimonScanExec if read.grouped && read.sorted.nonEmpty =>
@@ -272,11 +295,11 @@ object SortedBatchesExec extends AliasHelper {
   private def collapsed(plan: SparkPlan): Option[(Seq[NamedExpression], Seq[Expression], SparkPlan)] = plan match {
     case files: BucketFilesExec if files.supportsColumnar => Some((files.output, Nil, files))
     case ProjectExec(project, child) => collapsed(child).map { case (below, filters, files) =>
-      (project.map(replaceAliasButKeepName(_, getAliasMap(below))), filters, files)
-    }
+        (project.map(replaceAliasButKeepName(_, getAliasMap(below))), filters, files)
+      }
     case FilterExec(condition, child) => collapsed(child).map { case (below, filters, files) =>
-      (below, filters :+ replaceAlias(condition, getAliasMap(below)), files)
-    }
+        (below, filters :+ replaceAlias(condition, getAliasMap(below)), files)
+      }
     case _ => None
   }
 }

@@ -23,8 +23,10 @@ case class SortedRuns(keys: Seq[Attribute], runs: Int, rows: Long, mostBytes: Lo
 
 object SortedRuns {
   private val MostKept = 16L << 20
+
   /** The cost of sorting a row, in rows that are passed over in another run. */
   private val SortCost = 4
+
   /** The size of texts in memory to that of their files; `BatchCopies` has each value of a batch once. */
   private val Compression = 8
 
@@ -64,20 +66,32 @@ class MergeJoins(session: SparkSession) {
     }
   }
 
-  private def of(planned: SortMergeJoinExec, lookup: BuildSide,
+  private def of(
+      planned: SortMergeJoinExec,
+      lookup: BuildSide,
       sides: (Option[SortedRuns], Option[SortedRuns])): Option[SparkPlan] = {
     val (kept, streamed) = if (lookup == BuildLeft) sides else sides.swap
     val (keys, others) = if (lookup == BuildLeft) (planned.leftKeys, planned.rightKeys)
-      else (planned.rightKeys, planned.leftKeys)
+    else (planned.rightKeys, planned.leftKeys)
     val positions = kept.get.keys.map(key => keys.indexWhere(_.semanticEquals(key)))
     if (positions.contains(-1)) None
     else {
-      val alike = streamed.filter(s => s.keys.length >= positions.length &&
-        positions.zip(s.keys).forall { case (p, key) => others(p).semanticEquals(key) })
+      val alike = streamed.filter(s =>
+        s.keys.length >= positions.length &&
+          positions.zip(s.keys).forall { case (p, key) => others(p).semanticEquals(key) })
       val order = if (alike.exists(_.isUnique)) StreamedOrder.Sorted
-        else if (alike.exists(_.areJoinedByRun(kept.get))) StreamedOrder.Runs else StreamedOrder.ToSort
-      Some(PaimonMergeJoinExec(planned.leftKeys, planned.rightKeys, planned.joinType, planned.condition, lookup, positions,
-        order, planned.left, planned.right))
+      else if (alike.exists(_.areJoinedByRun(kept.get))) StreamedOrder.Runs
+      else StreamedOrder.ToSort
+      Some(PaimonMergeJoinExec(
+        planned.leftKeys,
+        planned.rightKeys,
+        planned.joinType,
+        planned.condition,
+        lookup,
+        positions,
+        order,
+        planned.left,
+        planned.right))
     }
   }
 }

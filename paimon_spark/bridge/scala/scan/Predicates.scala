@@ -1,6 +1,13 @@
 package org.apache.spark.sql.paimonbridge
 
-import org.apache.spark.sql.connector.expressions.{Expression, Literal, NamedReference, NullOrdering, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.expressions.{
+  Expression,
+  Literal,
+  NamedReference,
+  NullOrdering,
+  SortDirection,
+  SortOrder
+}
 import org.apache.spark.sql.connector.expressions.filter.{And, Not, Or, Predicate}
 
 /** Spark's pushed predicates and orders as JSON; unsupported ones are None and are evaluated by Spark. */
@@ -57,8 +64,11 @@ object Predicates {
 
   /** The first order of a sort; `only` if there is no other. */
   def order(order: SortOrder, only: Boolean): Option[Map[String, Any]] = Column.unapply(order.expression()).map(c =>
-    Map("column" -> c, "descending" -> (order.direction() == SortDirection.DESCENDING),
-      "nulls_first" -> (order.nullOrdering() == NullOrdering.NULLS_FIRST), "only" -> only))
+    Map(
+      "column" -> c,
+      "descending" -> (order.direction() == SortDirection.DESCENDING),
+      "nulls_first" -> (order.nullOrdering() == NullOrdering.NULLS_FIRST),
+      "only" -> only))
 
   object Column {
     def unapply(e: Expression): Option[String] = e match {

@@ -32,12 +32,12 @@ object PushDown {
   private def reads(plan: LogicalPlan)(test: (HadoopFsRelation, PaimonFileIndex) => Boolean): Boolean =
     plan.collectLeaves().exists {
       case scan: LogicalRelation => scan.relation match {
-        case files: HadoopFsRelation => files.location match {
-          case index: PaimonFileIndex => test(files, index)
+          case files: HadoopFsRelation => files.location match {
+              case index: PaimonFileIndex => test(files, index)
+              case _ => false
+            }
           case _ => false
         }
-        case _ => false
-      }
       case _ => false
     }
 

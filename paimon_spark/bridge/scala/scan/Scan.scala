@@ -77,12 +77,21 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
       answer.get.rows.isDefined
     }
 
-  private def request: Map[String, Any] = Map("table" -> table.token, "columns" -> required.fieldNames.toSeq,
-    "predicate" -> Predicates.all(pushed), "limit" -> limit, "order" -> order,
+  private def request: Map[String, Any] = Map(
+    "table" -> table.token,
+    "columns" -> required.fieldNames.toSeq,
+    "predicate" -> Predicates.all(pushed),
+    "limit" -> limit,
+    "order" -> order,
     "options" -> options.asCaseSensitiveMap().asScala.toMap)
 
   override def build(): Scan = answer.flatMap(_.scan(table)).getOrElse(
-    new PaimonScan(table, required, request, pushed, answer.filter(_.request == request).flatMap(_.plan),
+    new PaimonScan(
+      table,
+      required,
+      request,
+      pushed,
+      answer.filter(_.request == request).flatMap(_.plan),
       inQuery = pruned))
 }
 
@@ -102,8 +111,13 @@ class AnalyzedColumn(stats: JsonNode, dataType: DataType) extends ColumnStatisti
 
 /** One planned read of one snapshot. The engine's DataFrame replaces it when Spark plans the query. `inQuery` is false
   * for a read that is only described, as by DESCRIBE of a column. */
-class PaimonScan(val table: PaimonTable, override val readSchema: StructType, request: Map[String, Any],
-    pushed: Array[Predicate], known: Option[JsonNode] = None, inQuery: Boolean = true)
+class PaimonScan(
+    val table: PaimonTable,
+    override val readSchema: StructType,
+    request: Map[String, Any],
+    pushed: Array[Predicate],
+    known: Option[JsonNode] = None,
+    inQuery: Boolean = true)
     extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
   lazy val plan: JsonNode = known.getOrElse(Engine.json("plan_scan", request, table.catalog))
 
@@ -115,16 +129,17 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
   /** The engine's plan of this read, cached because adaptive execution plans a query several times. `prunesLater`:
     * the required partitions become known only while the query runs. `byBucket`: its tasks can be grouped by bucket. */
   def logicalPlan(prunesLater: Boolean, byBucket: Boolean): LogicalPlan = synchronized {
-    planned.getOrElseUpdate((prunesLater, byBucket), {
-      val args = Map("prunes_later" -> prunesLater, "by_bucket" -> byBucket)
-      val frame = Engine.jvmObject("scan_frame", pinned ++ args, table.catalog, Nil).asInstanceOf[Dataset[_]]
-      val read = frame.queryExecution.analyzed
-      read.foreach(_.expressions.foreach(_.foreach {
-        case test: NotSuperseded => test.superseded.askEngine(frame.queryExecution.sparkSession, superseded)
-        case _ =>
-      }))
-      read
-    })
+    planned.getOrElseUpdate(
+      (prunesLater, byBucket), {
+        val args = Map("prunes_later" -> prunesLater, "by_bucket" -> byBucket)
+        val frame = Engine.jvmObject("scan_frame", pinned ++ args, table.catalog, Nil).asInstanceOf[Dataset[_]]
+        val read = frame.queryExecution.analyzed
+        read.foreach(_.expressions.foreach(_.foreach {
+          case test: NotSuperseded => test.superseded.askEngine(frame.queryExecution.sparkSession, superseded)
+          case _ =>
+        }))
+        read
+      })
   }
 
   private def superseded(missing: Seq[String]): Array[Byte] =
@@ -146,6 +161,7 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
   }
 
   override def estimateStatistics(): Statistics = new Statistics {
+
     /** For a read that takes a job, a lower bound of the size of its rows in memory, by which Spark decides what to
       * broadcast. */
     override def sizeInBytes(): OptionalLong = {
@@ -163,8 +179,9 @@ class PaimonScan(val table: PaimonTable, override val readSchema: StructType, re
     * them. */
   private lazy val analyzed: JMap[NamedReference, ColumnStatistics] = {
     val answer = Engine.json("scan_statistics", request + ("snapshot" -> plan.get("snapshot")), table.catalog)
-    readSchema.fields.flatMap(f => Json.optional(answer, f.name).map(s =>
-      (Expressions.column(quoteIdentifier(f.name)): NamedReference) -> new AnalyzedColumn(s, f.dataType)))
+    readSchema.fields.flatMap(f =>
+      Json.optional(answer, f.name).map(s =>
+        (Expressions.column(quoteIdentifier(f.name)): NamedReference) -> new AnalyzedColumn(s, f.dataType)))
       .toMap[NamedReference, ColumnStatistics].asJava
   }
 

@@ -16,7 +16,13 @@ import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation, LeafV2CommandExec, StreamingDataSourceV2ScanRelation, WriteToDataSourceV2}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Relation,
+  DataSourceV2ScanRelation,
+  LeafV2CommandExec,
+  StreamingDataSourceV2ScanRelation,
+  WriteToDataSourceV2
+}
 import org.apache.spark.sql.execution.streaming.sources.MicroBatchWrite
 import org.apache.spark.sql.internal.SQLConf
 
@@ -41,7 +47,8 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
       PaimonStreamScanExec.plan(read, stream, project, filters) :: Nil
     case PhysicalOperation(project, filters, AggregateOf(relation, scan)) =>
       PaimonMetadataExec.of(scan, relation.output, filters, project) :: Nil
-    case p @ PhysicalOperation(_, filters, _: LogicalRelation) if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
+    case p @ PhysicalOperation(_, filters, _: LogicalRelation)
+        if filters.exists(_.exists(_.isInstanceOf[NotSuperseded])) =>
       FileSourceStrategy(p).map(_.transformAllExpressions { case test: NotSuperseded => test.superseded.planned(test) })
     case PaimonRead(info, buckets, sorted, child) =>
       PaimonScanExec(info, buckets, sorted, grouped = false, planLater(child)) :: Nil
@@ -57,10 +64,10 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)
     case WriteToDataSourceV2(relation, batch: MicroBatchWrite, query, _) => batch.writeSupport match {
-      case ours: PaimonStreamingWrite =>
-        PaimonStreamExec(session, ours, relation, ChangelogFunctions.emptied(query), planLater(query)) :: Nil
-      case _ => Nil
-    }
+        case ours: PaimonStreamingWrite =>
+          PaimonStreamExec(session, ours, relation, ChangelogFunctions.emptied(query), planLater(query)) :: Nil
+        case _ => Nil
+      }
     case _ => Nil
   }
 
@@ -74,19 +81,20 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
   private object AggregateOf {
     def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, AggregateScan)] = plan match {
       case r: DataSourceV2ScanRelation => r.scan match {
-        case s: AggregateScan => Some((r, s))
-        case _ => None
-      }
+          case s: AggregateScan => Some((r, s))
+          case _ => None
+        }
       case _ => None
     }
   }
 
   private object StreamOf {
     def unapply(plan: LogicalPlan): Option[(StreamingDataSourceV2ScanRelation, PaimonStream)] = plan match {
-      case r: StreamingDataSourceV2ScanRelation if r.startOffset.isDefined && r.endOffset.isDefined => r.stream match {
-        case s: PaimonStream => Some((r, s))
-        case _ => None
-      }
+      case r: StreamingDataSourceV2ScanRelation if r.startOffset.isDefined && r.endOffset.isDefined =>
+        r.stream match {
+          case s: PaimonStream => Some((r, s))
+          case _ => None
+        }
       case _ => None
     }
   }
@@ -96,24 +104,35 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
 private object ScanOf {
   def unapply(plan: LogicalPlan): Option[(DataSourceV2ScanRelation, PaimonScan)] = plan match {
     case r: DataSourceV2ScanRelation => r.scan match {
-      case s: PaimonScan => Some((r, s))
-      case _ => None
-    }
+        case s: PaimonScan => Some((r, s))
+        case _ => None
+      }
     case _ => None
   }
 }
 
 /** The engine's plan with the attributes of the query, and with the query's filters and projection pushed into it. */
 object ReadPlan extends RuleExecutor[LogicalPlan] {
-  override protected def batches: Seq[Batch] = Seq(Batch("push into the read", FixedPoint(20),
-    PushProjectionThroughUnion, PushDownPredicates, ColumnPruning, CollapseProject, CombineFilters,
+  override protected def batches: Seq[Batch] = Seq(Batch(
+    "push into the read",
+    FixedPoint(20),
+    PushProjectionThroughUnion,
+    PushDownPredicates,
+    ColumnPruning,
+    CollapseProject,
+    CombineFilters,
     RemoveNoopOperators))
 
-  def of(source: LogicalPlan, output: Seq[Attribute], project: Seq[NamedExpression],
+  def of(
+      source: LogicalPlan,
+      output: Seq[Attribute],
+      project: Seq[NamedExpression],
       filters: Seq[Expression]): LogicalPlan = {
-    val renamed = Project(output.zip(source.output).map { case (want, have) =>
-      Alias(have, want.name)(exprId = want.exprId, qualifier = want.qualifier,
-        explicitMetadata = Some(want.metadata)) }, source)
+    val renamed = Project(
+      output.zip(source.output).map { case (want, have) =>
+        Alias(have, want.name)(exprId = want.exprId, qualifier = want.qualifier, explicitMetadata = Some(want.metadata))
+      },
+      source)
     val filtered = filters.reduceOption(And).fold[LogicalPlan](renamed)(Filter(_, renamed))
     PushDown.exact(execute(Project(project, filtered)))
   }
@@ -129,16 +148,23 @@ case class PaimonRead(info: String, buckets: Option[BucketPartitioning], sorted:
 
 /** Passes its child's rows through; in EXPLAIN it shows snapshot, partitions and files. `buckets` is how the tasks are
   * partitioned if they are `grouped` by bucket, which `GroupReads` decides; only then they are `sorted`. */
-case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], sorted: Seq[SortOrder], grouped: Boolean,
+case class PaimonScanExec(
+    info: String,
+    buckets: Option[BucketPartitioning],
+    sorted: Seq[SortOrder],
+    grouped: Boolean,
     child: SparkPlan) extends UnaryExecNode with CodegenSupport {
+
   /** The partitioning that operators may rely on; `GroupReads` later decides whether they do. */
   def claimed: Option[BucketPartitioning] = if (grouped) None else buckets.filter(_ => BucketTasks.canGroup(child))
   def ungrouped: PaimonScanExec = copy(buckets = None, sorted = Nil)
+
   /** The same read with one task for each bucket. An operator above may rely on it: another plan would be wrong. */
   def groupedByBucket: PaimonScanExec =
     if (BucketTasks.canGroup(child)) copy(grouped = true, child = BucketTasks.grouped(child, buckets.get.numPartitions))
-    else throw SparkException.internalError("A read cannot be grouped by bucket, because another extension has replaced " +
-      s"operators of its plan. Set ${SQLConf.V2_BUCKETING_ENABLED.key}=false.\n$child")
+    else
+      throw SparkException.internalError("A read cannot be grouped by bucket, because another extension has replaced " +
+        s"operators of its plan. Set ${SQLConf.V2_BUCKETING_ENABLED.key}=false.\n$child")
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning =
@@ -148,9 +174,10 @@ case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], sor
   override def simpleString(maxFields: Int): String = s"PaimonScan $shown"
   override def verboseStringWithOperatorId(): String = s"$formattedNodeName\nRead: $shown\n"
   private def shown: String = if (!outputPartitioning.isInstanceOf[BucketPartitioning]) info
-    else s"$info, a task for each bucket" + (if (sorted.isEmpty) "" else ", sorted")
+  else s"$info, a task for each bucket" + (if (sorted.isEmpty) "" else ", sorted")
   override protected def doPrepare(): Unit =
-    if (buckets.isDefined && !grouped) throw SparkException.internalError("It is not decided how a read is partitioned.")
+    if (buckets.isDefined && !grouped)
+      throw SparkException.internalError("It is not decided how a read is partitioned.")
   override protected def doExecute(): RDD[InternalRow] = PushDown.withWholeCalendar(conf)(child.execute())
   override def inputRDDs(): Seq[RDD[InternalRow]] =
     PushDown.withWholeCalendar(conf)(child.asInstanceOf[CodegenSupport].inputRDDs())
@@ -163,8 +190,8 @@ case class PaimonScanExec(info: String, buckets: Option[BucketPartitioning], sor
 
 /** An INSERT: the engine runs the query and commits its rows. EXPLAIN shows the target, the kind of write and the
   * query. */
-case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation,
-    query: LogicalPlan) extends LeafV2CommandExec {
+case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: DataSourceV2Relation, query: LogicalPlan)
+    extends LeafV2CommandExec {
   override def output: Seq[Attribute] = Nil
   override def nodeName: String = "PaimonInsert"
   override def simpleString(maxFields: Int): String = s"PaimonInsert ${write.description()}"

@@ -83,8 +83,11 @@ final class SupersededRows(splits: Seq[String]) extends Serializable {
   /** Broadcasts the positions that tasks need; once, on the driver. */
   def ship(): Unit = synchronized {
     if (shipped == null) {
-      val all: Bitmaps = splits.flatMap(s => found.getOrElse(s, throw new IllegalStateException(
-        s"The superseded rows of split $s are missing"))).toMap
+      val all: Bitmaps = splits.flatMap(s =>
+        found.getOrElse(
+          s,
+          throw new IllegalStateException(
+            s"The superseded rows of split $s are missing"))).toMap
       shipped = SparkContext.getOrCreate().broadcast(all)
     }
   }
@@ -115,6 +118,7 @@ case class PaimonEngineExec(ask: () => Option[Array[Byte]]) extends LeafExecNode
 }
 
 object SupersededRows {
+
   /** The columns of `SUPERSEDED` of the engine. */
   val Schema: StructType = new StructType().add("split", StringType).add("file", StringType).add("rows", BinaryType)
   type Bitmaps = Map[String, Array[Byte]]
@@ -143,8 +147,8 @@ final class SupersededRowsCursor(bitmaps: Map[String, Array[Byte]]) {
   private var file: UTF8String = _
   private var bits: Array[Long] = Array.empty
 
-  /** Whether the row at a position of a file is superseded. Most readers use one object for all rows of a file, so texts
-    * are compared only if the object changes. */
+  /** Whether the row at a position of a file is superseded. Most readers use one object for all rows of a file, so
+    * texts are compared only if the object changes. */
   def contains(in: UTF8String, position: Long): Boolean = {
     if (in ne seen) {
       if (in != file) turnTo(in)
@@ -190,10 +194,12 @@ trait NotSupersededTest extends Expression with BinaryLike[Expression] {
     val rows = ctx.addReferenceObj("supersededRows", superseded)
     val lookup = ctx.addMutableState(classOf[SupersededRowsCursor].getName, "superseded", v => s"$v = $rows.cursor();")
     val (f, p) = (file.genCode(ctx), position.genCode(ctx))
-    ev.copy(code = code"""
+    ev.copy(
+      code = code"""
       ${f.code}
       ${p.code}
-      boolean ${ev.value} = !$lookup.contains(${f.value}, ${p.value});""", isNull = FalseLiteral)
+      boolean ${ev.value} = !$lookup.contains(${f.value}, ${p.value});""",
+      isNull = FalseLiteral)
   }
 }
 
@@ -211,8 +217,12 @@ private object Awaited {
 }
 
 /** The filter if a job has to find superseded rows first: a subquery of the plan, which Spark runs before its stage. */
-case class NotSupersededSubquery(file: Expression, position: Expression, superseded: SupersededRows,
-    plan: BaseSubqueryExec, exprId: ExprId = NamedExpression.newExprId)
+case class NotSupersededSubquery(
+    file: Expression,
+    position: Expression,
+    superseded: SupersededRows,
+    plan: BaseSubqueryExec,
+    exprId: ExprId = NamedExpression.newExprId)
     extends ExecSubqueryExpression with NotSupersededTest {
   override def withNewPlan(query: BaseSubqueryExec): NotSupersededSubquery = copy(plan = query)
   override def updateResult(): Unit =
@@ -221,6 +231,7 @@ case class NotSupersededSubquery(file: Expression, position: Expression, superse
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): NotSupersededSubquery =
     copy(file = newLeft, position = newRight)
   override lazy val canonicalized: Expression = NotSuperseded(file.canonicalized, position.canonicalized, superseded)
+
   /** Tasks receive the result without the subquery. */
   private def writeReplace(): AnyRef = NotSuperseded(file, position, superseded)
   override def toString: String = s"$prettyName($position, superseded rows#${exprId.id})"

@@ -21,6 +21,7 @@ case class WorkerBatches(function: PythonUDF, output: Seq[Attribute], child: Log
 }
 
 object WorkerBatches {
+
   /** The same plan, its batches not divided into rows. */
   def of(plan: LogicalPlan): WorkerBatches = plan match {
     case MapInArrow(function: PythonUDF, output, child, _, _) => WorkerBatches(function, output, child)
@@ -42,7 +43,8 @@ case class WorkerBatchesExec(function: PythonUDF, output: Seq[Attribute], child:
     val runner = BatchRunner(function, child.schema, conf, pythonMetrics)
     val columns = output.indices
     val batches = child.execute().mapPartitionsInternal { splits =>
-      if (!splits.hasNext) Iterator.empty else runner.run(splits, TaskContext.get()).map { batch =>
+      if (!splits.hasNext) Iterator.empty
+      else runner.run(splits, TaskContext.get()).map { batch =>
         val struct = batch.column(0).asInstanceOf[ArrowColumnVector]
         new ColumnarBatch(columns.map(i => WorkerColumn(struct.getChild(i))).toArray[ColumnVector], batch.numRows)
       }
@@ -54,8 +56,15 @@ case class WorkerBatchesExec(function: PythonUDF, output: Seq[Attribute], child:
 }
 
 /** Runs a Python function over Arrow batches of a task's rows. */
-private case class BatchRunner(functions: Seq[(ChainedPythonFunctions, Long)], input: StructType, rows: Int, zone: String,
-    large: Boolean, settings: Map[String, String], metrics: Map[String, SQLMetric], artifacts: Option[String]) {
+private case class BatchRunner(
+    functions: Seq[(ChainedPythonFunctions, Long)],
+    input: StructType,
+    rows: Int,
+    zone: String,
+    large: Boolean,
+    settings: Map[String, String],
+    metrics: Map[String, SQLMetric],
+    artifacts: Option[String]) {
 
   def run(given: Iterator[InternalRow], context: TaskContext): Iterator[ColumnarBatch] = {
     val structs = new ContextAwareIterator(context, given).map(InternalRow(_): InternalRow)
@@ -66,16 +75,31 @@ private case class BatchRunner(functions: Seq[(ChainedPythonFunctions, Long)], i
 
 private object BatchRunner {
   def apply(function: PythonUDF, input: StructType, conf: SQLConf, metrics: Map[String, SQLMetric]): BatchRunner =
-    BatchRunner(Seq((ChainedPythonFunctions(Seq(function.func)), function.resultId.id)), input,
-      conf.arrowMaxRecordsPerBatch, conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes,
-      ArrowPythonRunner.getPythonRunnerConfMap(conf), metrics, JobArtifactSet.getCurrentJobArtifactState.map(_.uuid))
+    BatchRunner(
+      Seq((ChainedPythonFunctions(Seq(function.func)), function.resultId.id)),
+      input,
+      conf.arrowMaxRecordsPerBatch,
+      conf.sessionLocalTimeZone,
+      conf.arrowUseLargeVarTypes,
+      ArrowPythonRunner.getPythonRunnerConfMap(conf),
+      metrics,
+      JobArtifactSet.getCurrentJobArtifactState.map(_.uuid))
 
   /** Spark's releases differ in how many optional arguments follow the artifacts; none of them is needed. */
   private def open(r: BatchRunner): ArrowPythonRunner = {
     val made = classOf[ArrowPythonRunner].getConstructors.head
     val struct = StructType(Seq(StructField("struct", r.input)))
-    val known = Seq[Any](r.functions, PythonEvalType.SQL_MAP_ARROW_ITER_UDF, Array(Array(0)), struct, r.zone, r.large,
-      r.settings, r.metrics, r.artifacts)
-    made.newInstance(known.padTo(made.getParameterCount, None).map(_.asInstanceOf[AnyRef]): _*).asInstanceOf[ArrowPythonRunner]
+    val known = Seq[Any](
+      r.functions,
+      PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+      Array(Array(0)),
+      struct,
+      r.zone,
+      r.large,
+      r.settings,
+      r.metrics,
+      r.artifacts)
+    made.newInstance(known.padTo(made.getParameterCount, None).map(_.asInstanceOf[AnyRef]): _*).asInstanceOf[
+      ArrowPythonRunner]
   }
 }

@@ -17,8 +17,8 @@ private class WorkerColumn(vector: ValueVector) extends ArrowColumnVector(vector
 private object WorkerColumn {
   def apply(column: ColumnVector): WorkerColumn = column.asInstanceOf[ArrowColumnVector].getValueVector match {
     case v: DecimalVector if v.getPrecision <= Decimal.MAX_LONG_DIGITS => new CompactDecimals(v)
-    case v @ (_: TinyIntVector | _: SmallIntVector | _: IntVector | _: BigIntVector | _: Float4Vector | _: Float8Vector |
-        _: DateDayVector | _: TimeStampMicroVector | _: TimeStampMicroTZVector) =>
+    case v @ (_: TinyIntVector | _: SmallIntVector | _: IntVector | _: BigIntVector | _: Float4Vector |
+        _: Float8Vector | _: DateDayVector | _: TimeStampMicroVector | _: TimeStampMicroTZVector) =>
       new Numbers(v.asInstanceOf[BaseFixedWidthVector])
     case v: VarCharVector => new Strings(v)
     case v => new WorkerColumn(v)
@@ -80,9 +80,11 @@ private object CharacterCounts {
     field.setAccessible(true)
     field.get(null).asInstanceOf[Unsafe]
   }
+
   /** The place of the kept number; -1 in a release of Spark whose strings keep none. */
-  private val place = classOf[UTF8String].getDeclaredFields.find(f => f.getName == "numChars" && f.getType == Integer.TYPE)
-    .fold(-1L)(unsafe.objectFieldOffset)
+  private val place =
+    classOf[UTF8String].getDeclaredFields.find(f => f.getName == "numChars" && f.getType == Integer.TYPE)
+      .fold(-1L)(unsafe.objectFieldOffset)
 
   /** Whether the counts are to be kept: all bytes are ASCII, and strings have a place for them. */
   def areBytes(address: Long, bytes: Int): Boolean = place >= 0 && {

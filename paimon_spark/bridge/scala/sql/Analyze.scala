@@ -15,7 +15,10 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 object ResolveAnalyze extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case AnalyzeTable(ResolvedTable(catalog, ident, table: PaimonTable, _), partition, noScan) =>
-      refuse(partition.nonEmpty, "ANALYZE TABLE … PARTITION", "Statistics are those of the whole table: leave PARTITION out.")
+      refuse(
+        partition.nonEmpty,
+        "ANALYZE TABLE … PARTITION",
+        "Statistics are those of the whole table: leave PARTITION out.")
       refuse(noScan, "ANALYZE TABLE … NOSCAN", "The size of a table is known from its metadata: leave NOSCAN out.")
       PaimonAnalyzeCommand(catalog, ident, table, Nil, allColumns = false)
     case AnalyzeColumn(ResolvedTable(catalog, ident, table: PaimonTable, _), columns, all) =>
@@ -28,7 +31,11 @@ object ResolveAnalyze extends Rule[LogicalPlan] {
 }
 
 /** Computes the statistics with Spark's own aggregates; the engine stores them in a snapshot. */
-case class PaimonAnalyzeCommand(catalog: TableCatalog, ident: Identifier, table: PaimonTable, columns: Seq[String],
+case class PaimonAnalyzeCommand(
+    catalog: TableCatalog,
+    ident: Identifier,
+    table: PaimonTable,
+    columns: Seq[String],
     allColumns: Boolean) extends LeafRunnableCommand {
   override def output: Seq[Attribute] = Nil
   override def simpleString(maxFields: Int): String = s"PaimonAnalyze ${table.name}"
@@ -42,8 +49,11 @@ case class PaimonAnalyzeCommand(catalog: TableCatalog, ident: Identifier, table:
       val attributes = Json.strings(plan.get("columns")).map(c => relation.output.find(_.name == c).get)
       val (rows, found) = CommandUtils.computeColumnStats(session, relation, attributes)
       val stats = found.map { case (a, s) => a.name -> encoded(a, s) }
-      Engine.json("analyze_table", Map("table" -> table.token, "snapshot" -> snapshot, "rows" -> rows,
-        "columns" -> stats), table.catalog, idempotent = false)
+      Engine.json(
+        "analyze_table",
+        Map("table" -> table.token, "snapshot" -> snapshot, "rows" -> rows, "columns" -> stats),
+        table.catalog,
+        idempotent = false)
       session.sharedState.cacheManager.recacheByPlan(session, relation)
     }
     Nil
@@ -52,7 +62,12 @@ case class PaimonAnalyzeCommand(catalog: TableCatalog, ident: Identifier, table:
   private def encoded(column: Attribute, stat: ColumnStat): Map[String, Any] = {
     val plain = CharVarcharUtils.replaceCharVarcharWithString(column.dataType)
     def text(value: Option[Any]) = value.flatMap(Values.encode(_, plain))
-    Map("distinct_count" -> stat.distinctCount.map(_.toLong), "min" -> text(stat.min), "max" -> text(stat.max),
-      "null_count" -> stat.nullCount.map(_.toLong), "avg_len" -> stat.avgLen, "max_len" -> stat.maxLen)
+    Map(
+      "distinct_count" -> stat.distinctCount.map(_.toLong),
+      "min" -> text(stat.min),
+      "max" -> text(stat.max),
+      "null_count" -> stat.nullCount.map(_.toLong),
+      "avg_len" -> stat.avgLen,
+      "max_len" -> stat.maxLen)
   }
 }

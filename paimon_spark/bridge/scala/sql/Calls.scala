@@ -38,6 +38,7 @@ case class FailedStatement(error: PaimonException) extends LeafRunnableCommand {
 }
 
 object Calls {
+
   /** Text before the first word of a statement: blanks and comments. */
   val Before = "(?is)\\s*+(?>(?:--[^\\n]*(?:\\n|$)|/\\*.*?\\*/)\\s*+)*+"
   private val Opening = (Before + "(?:copy\\s+into\\b|" +
@@ -63,9 +64,13 @@ object Calls {
     val manager = classic.sessionState.catalogManager
     val current = manager.currentCatalog.name()
     val catalogs = Extensions.catalogs(session).map { case (name, given) =>
-      name -> CatalogRef(name, given).withStore(classic).options }
-    val request = Map("text" -> text, "current_catalog" -> current,
-      "current_database" -> manager.currentNamespace.headOption, "catalogs" -> catalogs,
+      name -> CatalogRef(name, given).withStore(classic).options
+    }
+    val request = Map(
+      "text" -> text,
+      "current_catalog" -> current,
+      "current_database" -> manager.currentNamespace.headOption,
+      "catalogs" -> catalogs,
       "session_catalog" -> classic.sessionState.conf.getAllConfs.get(s"spark.sql.catalog.${PaimonGeneric.Name}"))
     (request, CatalogRef(current, Map.empty, usesStore = false))
   }
@@ -80,7 +85,8 @@ object Calls {
 
   /** Invalidates Spark's caches of the tables that a procedure changed; without cached data there is nothing to do. */
   def refresh(session: SparkSession, answer: JsonNode): Unit =
-    if (!session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sharedState.cacheManager.isEmpty) Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
+    if (!session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sharedState.cacheManager.isEmpty)
+      Json.strings(answer.get("changed")).foreach(name => Try(session.catalog.refreshTable(name)))
 }
 
 /** Spark's own CALL (scripts, parameter markers, SHOW and DESCRIBE PROCEDURE) over the same registry. */
@@ -120,12 +126,21 @@ class BoundEngineProcedure(ref: CatalogRef, described: JsonNode) extends BoundPr
     val values = types.zipWithIndex.map { case (t, i) =>
       Values.encode(input.get(i, t), t).getOrElse(throw new PaimonException(
         s"[UNSUPPORTED_FEATURE] ${name()} takes no value of type ${t.sql} here. Write the CALL without parameter " +
-          "markers.", "UNSUPPORTED_FEATURE")) }
+          "markers.",
+        "UNSUPPORTED_FEATURE"))
+    }
     val session = SparkSession.active
     val current = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalogManager
-    val answer = Engine.json("run_procedure", Map("name" -> name(), "values" -> values,
-      "current_catalog" -> current.currentCatalog.name(), "current_database" -> current.currentNamespace.headOption,
-      "user" -> Calls.user), ref, idempotent = false)
+    val answer = Engine.json(
+      "run_procedure",
+      Map(
+        "name" -> name(),
+        "values" -> values,
+        "current_catalog" -> current.currentCatalog.name(),
+        "current_database" -> current.currentNamespace.headOption,
+        "user" -> Calls.user),
+      ref,
+      idempotent = false)
     Calls.refresh(session, answer)
     CompactionJobs.start(session, answer)
     val schema = JvmFrames.schema(answer.get("schema"))

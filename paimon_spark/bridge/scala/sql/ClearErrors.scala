@@ -10,9 +10,13 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /** An error of Spark's analyzer, without the plan that Spark appends to it. */
-class WithoutPlan(found: AnalysisException) extends AnalysisException(message = ClearErrors.told(found), line = found.line,
-  startPosition = found.startPosition, errorClass = found.errorClass, messageParameters = found.messageParameters,
-  context = found.context)
+class WithoutPlan(found: AnalysisException) extends AnalysisException(
+      message = ClearErrors.told(found),
+      line = found.line,
+      startPosition = found.startPosition,
+      errorClass = found.errorClass,
+      messageParameters = found.messageParameters,
+      context = found.context)
 
 /** Makes Spark check statements on Paimon tables one step earlier, so that errors are reported without the plan.
   *
@@ -31,7 +35,8 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
     (!plan.resolved || plan.isInstanceOf[AlterTableCommand]) && !plan.exists(_.isInstanceOf[UnresolvedHint])
 
   private def check(plan: LogicalPlan): Unit =
-    try session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.analyzer.checkAnalysis(plan.clone())
+    try
+      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.analyzer.checkAnalysis(plan.clone())
     catch {
       case e: AnalysisException if Option(e.getCondition).exists(c => ClearErrors.Final.exists(c.startsWith)) =>
         throw new WithoutPlan(e)
@@ -40,11 +45,14 @@ case class ClearErrors(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object ClearErrors {
+
   /** The message of an error; one in the text of a view names the view, too. */
   private[paimonbridge] def told(error: AnalysisException): String = {
     val view = error.context.find(c => c.contextType() == QueryContextType.SQL && c.objectType() == "VIEW")
     view.map(_.objectName()).fold(error.message) { name =>
-      val said = s" The view $name reads it: CREATE OR REPLACE VIEW $name replaces the view, and SHOW CREATE TABLE $name shows it."
+      val said =
+        s" The view $name reads it: CREATE OR REPLACE VIEW $name replaces the view, " +
+          s"and SHOW CREATE TABLE $name shows it."
       val at = error.message.lastIndexOf(" SQLSTATE:")
       if (at < 0) error.message + said else error.message.take(at) + said + error.message.drop(at)
     }

@@ -16,10 +16,14 @@ import org.apache.spark.sql.execution.command.SetNamespaceCommand
  * search path, too.
  */
 class TableNotFound(explained: String, name: Seq[String], origin: Origin) extends AnalysisException(
-  message = s"[TABLE_OR_VIEW_NOT_FOUND] $explained", line = origin.line, startPosition = origin.startPosition,
-  errorClass = Some("TABLE_OR_VIEW_NOT_FOUND"),
-  messageParameters = Map("relationName" -> name.map(quoteIfNeeded).mkString("."),
-    "searchPath" -> name.init.map(quoteIfNeeded).mkString(".")), context = origin.getQueryContext)
+      message = s"[TABLE_OR_VIEW_NOT_FOUND] $explained",
+      line = origin.line,
+      startPosition = origin.startPosition,
+      errorClass = Some("TABLE_OR_VIEW_NOT_FOUND"),
+      messageParameters = Map(
+        "relationName" -> name.map(quoteIfNeeded).mkString("."),
+        "searchPath" -> name.init.map(quoteIfNeeded).mkString(".")),
+      context = origin.getQueryContext)
 
 /** Reports the engine's message for tables in Paimon catalogs that are unresolved at the end of the analysis. */
 case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPlan] {
@@ -27,10 +31,12 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
     plan.foreach {
       case insert: InsertIntoStatement => failIfMissing(insert.table)
       case write: V2WriteCommand => failIfMissing(write.table)
-      case drop: DropTable if !drop.ifExists => drop.child match {
-        case r: ResolvedIdentifier => failIfMissing(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin, "")
-        case _ =>
-      }
+      case drop: DropTable if !drop.ifExists =>
+        drop.child match {
+          case r: ResolvedIdentifier =>
+            failIfMissing(r.catalog, r.identifier, r.catalog.name() +: names(r.identifier), r.origin, "")
+          case _ =>
+        }
       case describe: DescribeColumn => failIfMissing(describe.relation, OtherStatements.history(describe).getOrElse(""))
       case other => failIfMissing(other)
     }
@@ -60,14 +66,19 @@ case class ExplainUnresolvedTables(session: SparkSession) extends Rule[LogicalPl
     failIfMissing(catalog, ident, name, origin, hint)
   }
 
-  private def failIfMissing(catalog: CatalogPlugin, ident: Identifier, name: Seq[String], origin: Origin,
+  private def failIfMissing(
+      catalog: CatalogPlugin,
+      ident: Identifier,
+      name: Seq[String],
+      origin: Origin,
       hint: String): Unit = catalog match {
     case ours: PaimonCatalog => Try(ours.loadTable(ident)) match {
-      case Failure(missing: MissingTable) =>
-        val reader = origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
-        throw new TableNotFound(missing.explained + reader + hint, name, origin)
-      case _ =>
-    }
+        case Failure(missing: MissingTable) =>
+          val reader =
+            origin.objectName.filter(_ => origin.objectType.contains("VIEW")).fold("")(v => s" The view $v reads it.")
+          throw new TableNotFound(missing.explained + reader + hint, name, origin)
+        case _ =>
+      }
     case _ =>
   }
 
@@ -82,9 +93,9 @@ case class ExplainUnresolvedDatabases(session: SparkSession) extends Rule[Logica
       case d: DropNamespace if d.ifExists =>
       case s: SetNamespaceCommand => failIfMissing(CreateLike.manager(session).currentCatalog, s.namespace)
       case _: Command => plan.children.foreach {
-        case n: ResolvedNamespace => failIfMissing(n.catalog, n.namespace)
-        case _ =>
-      }
+          case n: ResolvedNamespace => failIfMissing(n.catalog, n.namespace)
+          case _ =>
+        }
       case _ =>
     }
     plan

@@ -60,8 +60,10 @@ class Extensions extends (SparkSessionExtensions => Unit) {
 
 object Extensions {
   val ArrowBatch = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
   /** Settings whose values SET hides, in addition to those that Spark hides. */
   val Hidden = "spark.sql.redaction.options.regex"
+
   /** Spark's default, `url`, and the keys of secrets, as in `spec/secrets.py`. */
   val HiddenKeys = "(?i)url|secret|password|token|credential|authorization|\\.sas\\.|" +
     "(access|private|encryption|account|shared|api).?key"
@@ -78,10 +80,11 @@ object Extensions {
         try {
           text.filter(_ => plan).flatMap(claim(session, _)).getOrElse {
             try parsed(session, delegate, method, args, text)
-            catch { case e: ParseException if plan =>
-              FlinkStatements.rejected(session, text.get)
-                .orElse(CreateLike.rejected(session, delegate, text.get))
-                .orElse(OtherStatements.rejected(session, delegate, text.get)).getOrElse(throw e)
+            catch {
+              case e: ParseException if plan =>
+                FlinkStatements.rejected(session, text.get)
+                  .orElse(CreateLike.rejected(session, delegate, text.get))
+                  .orElse(OtherStatements.rejected(session, delegate, text.get)).getOrElse(throw e)
             }
           }
         } catch { case error: PaimonException if plan => FailedStatement(error) }
@@ -91,13 +94,19 @@ object Extensions {
       .asInstanceOf[ParserInterface]
   }
 
-  private def parsed(session: SparkSession, delegate: ParserInterface, method: Method, args: Array[Object],
+  private def parsed(
+      session: SparkSession,
+      delegate: ParserInterface,
+      method: Method,
+      args: Array[Object],
       text: Option[String]): Object = {
     val hinted = text.exists(Hints.in)
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
     if (method.getName.startsWith("parsePlan"))
-      StreamSelect.claim(session, text.get,
+      StreamSelect.claim(
+        session,
+        text.get,
         ChangesInsert.claim(session, Connectors.claim(session, CreateLike.claim(session, found))))
     else found
   }
@@ -110,7 +119,8 @@ object Extensions {
 
   /** Completes the metadata of a Thrift server; a Spark may come without one. */
   private def ofThriftServer(): Unit = if (hasThriftServer)
-    try ThriftMetadata.install() catch { case _: NoClassDefFoundError => hasThriftServer = false }
+    try ThriftMetadata.install()
+    catch { case _: NoClassDefFoundError => hasThriftServer = false }
 
   private def claim(session: SparkSession, text: String) =
     Calls.claim(session, text).orElse(Settings.claim(text)).orElse(FlinkStatements.keyed(session, text))
@@ -118,10 +128,11 @@ object Extensions {
   /** The session's Paimon catalogs with their options. */
   def catalogs(session: SparkSession): Map[String, Map[String, String]] = {
     val confs = SQLConf.get.getAllConfs
-    confs.collect { case (CatalogKey(name), c) if Ours(c) =>
-      val prefix = s"spark.sql.catalog.$name."
-      val given = confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
-      name -> (if (name == PaimonGeneric.Name) PaimonGeneric.options(session, given) else given)
+    confs.collect {
+      case (CatalogKey(name), c) if Ours(c) =>
+        val prefix = s"spark.sql.catalog.$name."
+        val given = confs.collect { case (k, v) if k.startsWith(prefix) => k.substring(prefix.length) -> v }
+        name -> (if (name == PaimonGeneric.Name) PaimonGeneric.options(session, given) else given)
     }
   }
 
@@ -140,6 +151,7 @@ object Extensions {
     val installed = conf.getConfString("spark.sql.extensions", "").split(",").map(_.trim)
     if (wanted && !installed.contains("paimon.spark.SessionExtension")) throw new PaimonException(
       "[ENVIRONMENT] The catalog needs the session extension. " +
-        "Start Spark with --conf spark.sql.extensions=paimon.spark.SessionExtension.", "ENVIRONMENT")
+        "Start Spark with --conf spark.sql.extensions=paimon.spark.SessionExtension.",
+      "ENVIRONMENT")
   }
 }

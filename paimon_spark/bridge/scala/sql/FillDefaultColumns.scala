@@ -9,22 +9,25 @@ import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
- * INSERT INTO t (a, b) and INSERT INTO t BY NAME on Spark 4.0, which requires all columns of a table outside its session
- * catalog. Omitted columns get their default value, as in later releases.
+ * INSERT INTO t (a, b) and INSERT INTO t BY NAME on Spark 4.0, which requires all columns of a table outside its
+ * session catalog. Omitted columns get their default value, as in later releases.
  */
 object FillDefaultColumns extends Rule[LogicalPlan] {
   private val needed = SPARK_VERSION.startsWith("4.0.")
 
-  override def apply(plan: LogicalPlan): LogicalPlan = if (!needed) plan else plan.resolveOperatorsDown {
-    case insert: InsertIntoStatement if insert.userSpecifiedCols.nonEmpty => insert.table match {
-      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => filled(insert, r.output)
-      case _ => insert
-    }
-    case insert: InsertIntoStatement if insert.byName && insert.query.resolved => insert.table match {
-      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] =>
-        insert.copy(query = completed(insert.query, r.output, insert.partitionSpec.keys.toSeq))
-      case _ => insert
-    }
+  override def apply(plan: LogicalPlan): LogicalPlan = if (!needed) plan
+  else plan.resolveOperatorsDown {
+    case insert: InsertIntoStatement if insert.userSpecifiedCols.nonEmpty =>
+      insert.table match {
+        case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => filled(insert, r.output)
+        case _ => insert
+      }
+    case insert: InsertIntoStatement if insert.byName && insert.query.resolved =>
+      insert.table match {
+        case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] =>
+          insert.copy(query = completed(insert.query, r.output, insert.partitionSpec.keys.toSeq))
+        case _ => insert
+      }
   }
 
   /** The rows with the columns that they lack, of those of a table and not `given` otherwise. */
@@ -44,7 +47,9 @@ object FillDefaultColumns extends Rule[LogicalPlan] {
     if (values.isEmpty) insert
     else {
       val columns = UnresolvedStar(None) +: values.map { case (name, value) => Alias(value, name)() }
-      insert.copy(userSpecifiedCols = insert.userSpecifiedCols ++ values.map(_._1), query = Project(columns, insert.query))
+      insert.copy(
+        userSpecifiedCols = insert.userSpecifiedCols ++ values.map(_._1),
+        query = Project(columns, insert.query))
     }
   }
 }

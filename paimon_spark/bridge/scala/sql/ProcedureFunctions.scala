@@ -27,7 +27,8 @@ object ProcedureFunctions {
   /** Whether a name is that of one of these functions, and no other function is registered under it. */
   def known(session: SparkSession, name: Seq[String]): Boolean = name.length == 1 && procedure(name.head).nonEmpty &&
     !TableFunctions.isRegistered(
-      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalog, name.head)
+      session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.catalog,
+      name.head)
 
   private def procedure(name: String): Option[String] =
     Some(name.toLowerCase).filter(_.startsWith(Prefix)).map(_.stripPrefix(Prefix)).filter(Names)
@@ -40,7 +41,8 @@ object ProcedureFunctions {
     val (request, ref) = Calls.statement(session, text(session, function))
     val answer = Engine.json("run_call", request, ref)
     val schema = JvmFrames.schema(answer.get("schema"))
-    LocalRelation(DataTypesBridge.attributes(schema),
+    LocalRelation(
+      DataTypesBridge.attributes(schema),
       Json.items(answer.get("rows")).map(r => Values.row(Json.items(r), schema)))
   }
 
@@ -48,8 +50,10 @@ object ProcedureFunctions {
   private def text(session: SparkSession, function: UnresolvedTableValuedFunction): String = {
     val name = function.name.head
     val parser = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
-    val ofTable = function.functionArgs.headOption.map(value).collect { case Literal(t, _: StringType) if t != null =>
-      t.toString }.filter(_.count(_ == '.') >= 2).map(_.stripSuffix(".*")).map(parser.parseMultipartIdentifier(_).head)
+    val ofTable = function.functionArgs.headOption.map(value).collect {
+      case Literal(t, _: StringType) if t != null =>
+        t.toString
+    }.filter(_.count(_ == '.') >= 2).map(_.stripSuffix(".*")).map(parser.parseMultipartIdentifier(_).head)
     val catalog = ofTable.flatMap(catalogOf(session, _)).map(c => s"`${c.replace("`", "``")}`.").getOrElse("")
     val arguments = function.functionArgs.map {
       case NamedArgumentExpression(key, value) => s"$key => ${literal(name, value)}"
@@ -69,7 +73,8 @@ object ProcedureFunctions {
     case Literal(v, _: IntegralType | BooleanType) => v.toString
     case UnaryMinus(Literal(v, _: IntegralType), _) => s"-$v"
     case _ => throw new PaimonException(
-      s"[INVALID_ARGUMENT] An argument of the table function $name is not a literal. Write strings, " +
-        "numbers, true or false.", "INVALID_ARGUMENT")
+        s"[INVALID_ARGUMENT] An argument of the table function $name is not a literal. Write strings, " +
+          "numbers, true or false.",
+        "INVALID_ARGUMENT")
   }
 }

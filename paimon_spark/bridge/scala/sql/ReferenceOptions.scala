@@ -32,10 +32,10 @@ object Hints {
       }
       check(session, w.child, inside)
     case u: UnresolvedRelation => if (ReferenceOptions.given(u).nonEmpty) {
-      val name = u.multipartIdentifier
-      if (name.length == 1 && queries.contains(name.head.toLowerCase)) throw refused(name.head, "the query")
-      if (CreateLike.manager(session).v1SessionCatalog.isTempView(name)) throw refused(name.mkString("."), "the view")
-    }
+        val name = u.multipartIdentifier
+        if (name.length == 1 && queries.contains(name.head.toLowerCase)) throw refused(name.head, "the query")
+        if (CreateLike.manager(session).v1SessionCatalog.isTempView(name)) throw refused(name.mkString("."), "the view")
+      }
     case other =>
       val targets = other match { case i: InsertIntoStatement => Seq(i.table); case _ => Nil }
       (targets ++ other.children).foreach(check(session, _, queries))
@@ -98,9 +98,10 @@ object ReferenceOptions {
 case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val written = targets(plan)
-    def wanted(u: UnresolvedRelation) = !u.isStreaming && !ReferenceOptions.writes(u) && !ReferenceOptions.isEncoded(u) &&
-      !ReferenceOptions.isTimed(u) && u.getTagValue(ReferenceOptions.Kept).isEmpty && plainTable(u) &&
-      (ReferenceOptions.given(u).nonEmpty || written.contains(u.multipartIdentifier.last.toLowerCase))
+    def wanted(u: UnresolvedRelation) =
+      !u.isStreaming && !ReferenceOptions.writes(u) && !ReferenceOptions.isEncoded(u) &&
+        !ReferenceOptions.isTimed(u) && u.getTagValue(ReferenceOptions.Kept).isEmpty && plainTable(u) &&
+        (ReferenceOptions.given(u).nonEmpty || written.contains(u.multipartIdentifier.last.toLowerCase))
     AnalysisHelper.allowInvokingTransformsInAnalyzer {
       plan.transformDownWithSubqueries {
         case RelationTimeTravel(u: UnresolvedRelation, None, Some(version)) if wanted(u) =>
@@ -109,9 +110,11 @@ case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
           u.setTagValue(ReferenceOptions.Kept, true)
           t
         case u: UnresolvedRelation if wanted(u) => ReferenceOptions.encoded(u, None)
-        case u: UnresolvedRelation if ReferenceOptions.travels(u) && plainTable(u) => throw new PaimonException(
-          s"[INVALID_OPTION] A stream of ${u.multipartIdentifier.mkString(".")} cannot begin at a version or a time of a " +
-            "batch. Set 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.", "INVALID_OPTION")
+        case u: UnresolvedRelation if ReferenceOptions.travels(u) && plainTable(u) =>
+          throw new PaimonException(
+            s"[INVALID_OPTION] A stream of ${u.multipartIdentifier.mkString(".")} cannot begin at a version or a " +
+              "time of a batch. Set 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.",
+            "INVALID_OPTION")
       }
     }
   }

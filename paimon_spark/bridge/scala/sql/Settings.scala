@@ -34,12 +34,14 @@ object Settings {
   /** Returns the command for a text that sets, shows or resets a Paimon option, else None. */
   def claim(given: String): Option[LeafRunnableCommand] =
     if (!Opening.matcher(given).matches()) None
-    else try {
-      val text = new VariableSubstitution().substitute(given)
-      val answer = Engine.json("claim_setting", Map("text" -> text), CatalogRef.ofTexts)
-      val spellings = Json.strings(answer.get("spellings"))
-      if (!answer.get("claimed").asBoolean()) None
-      else if (answer.get("reset").asBoolean()) Some(PaimonResetCommand(spellings))
-      else Some(PaimonSetCommand(answer.get("key").asText(), Json.optional(answer, "value").map(_.asText()), spellings))
-    } catch { case error: PaimonException => Some(FailedStatement(error)) }
+    else
+      try {
+        val text = new VariableSubstitution().substitute(given)
+        val answer = Engine.json("claim_setting", Map("text" -> text), CatalogRef.ofTexts)
+        val spellings = Json.strings(answer.get("spellings"))
+        if (!answer.get("claimed").asBoolean()) None
+        else if (answer.get("reset").asBoolean()) Some(PaimonResetCommand(spellings))
+        else
+          Some(PaimonSetCommand(answer.get("key").asText(), Json.optional(answer, "value").map(_.asText()), spellings))
+      } catch { case error: PaimonException => Some(FailedStatement(error)) }
 }

@@ -85,10 +85,13 @@ object TableFunctions {
     val table = session.asInstanceOf[org.apache.spark.sql.classic.SparkSession].sessionState.sqlParser
       .parseMultipartIdentifier(texts.head)
     if (isView(session, table) || !Extensions.ours(session, table)) throw refused(
-      s"'${texts.head}', an argument of the table function $name, is ${if (isView(session, table)) "a view" else
-        "not in a Paimon catalog"}. Name a Paimon table.")
-    if (changes.streams) UnresolvedRelation(table.init :+ s"${table.last}$$audit_log",
-      CaseInsensitiveStringMap.empty(), isStreaming = true)
+      s"'${texts.head}', an argument of the table function $name, is ${if (isView(session, table)) "a view"
+        else
+          "not in a Paimon catalog"}. Name a Paimon table.")
+    if (changes.streams) UnresolvedRelation(
+      table.init :+ s"${table.last}$$audit_log",
+      CaseInsensitiveStringMap.empty(),
+      isStreaming = true)
     else UnresolvedRelation(table, new CaseInsensitiveStringMap(Map(changes.option -> texts.tail.mkString(",")).asJava))
   }
 

@@ -18,7 +18,11 @@ import org.apache.spark.sql.types.StructType
 
 /** SHOW TABLES of a Paimon catalog. Spark's command would build a serializer for its rows, which takes longer than the
   * listing of a thousand tables. */
-class PaimonShowTablesExec(output: Seq[Attribute], catalog: PaimonCatalog, namespace: Seq[String], pattern: Option[String])
+class PaimonShowTablesExec(
+    output: Seq[Attribute],
+    catalog: PaimonCatalog,
+    namespace: Seq[String],
+    pattern: Option[String])
     extends ShowTablesExec(output, catalog, namespace, pattern) {
   override def nodeName: String = "ShowTables"
   override protected def toCatalystRow(values: Any*): InternalRow =
@@ -29,26 +33,33 @@ class PaimonShowTablesExec(output: Seq[Attribute], catalog: PaimonCatalog, names
 object TableListings extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
     case s: ShowTablesExtended => s.namespace match {
-      case n: ResolvedNamespace if n.namespace.length == 1 => n.catalog match {
-        case _: PaimonGenericCatalog => plan
-        case ours: PaimonCatalog => ShowPaimonTables(ours, n.namespace.head, s.pattern, s.output)
+        case n: ResolvedNamespace if n.namespace.length == 1 =>
+          n.catalog match {
+            case _: PaimonGenericCatalog => plan
+            case ours: PaimonCatalog => ShowPaimonTables(ours, n.namespace.head, s.pattern, s.output)
+            case _ => plan
+          }
         case _ => plan
       }
-      case _ => plan
-    }
     case other => other
   }
 }
 
-case class ShowPaimonTables(catalog: PaimonCatalog, database: String, pattern: String, override val output: Seq[Attribute])
+case class ShowPaimonTables(
+    catalog: PaimonCatalog,
+    database: String,
+    pattern: String,
+    override val output: Seq[Attribute])
     extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val names = StringUtils.filterPattern(catalog.listTables(Array(database)).map(_.name()).toSeq, pattern)
-    val own = names.zip(catalog.describeAll(Array(database), names)).collect { case (name, found) if !found.isNull =>
-      Row(quoteIfNeeded(database), name, false, information(name, found)) }
+    val own = names.zip(catalog.describeAll(Array(database), names)).collect {
+      case (name, found) if !found.isNull =>
+        Row(quoteIfNeeded(database), name, false, information(name, found))
+    }
     val views = CreateLike.manager(session).v1SessionCatalog
-    own ++ views.listLocalTempViews(pattern).map(v => Row(v.database.getOrElse(""), v.table, true,
-      views.getTempViewOrPermanentTableMetadata(v).simpleString + "\n"))
+    own ++ views.listLocalTempViews(pattern).map(v =>
+      Row(v.database.getOrElse(""), v.table, true, views.getTempViewOrPermanentTableMetadata(v).simpleString + "\n"))
   }
 
   /** The lines of Spark's own command, which clients parse. */
@@ -72,7 +83,10 @@ case class ShowPaimonTables(catalog: PaimonCatalog, database: String, pattern: S
     Seq("Type" -> "MANAGED", "Provider" -> "paimon") ++ all.get("comment").map("Comment" -> _) ++
       all.get("location").map("Location" -> _) ++ all.get("owner").map("Owner" -> _) ++
       Seq("Table Properties" -> shown) ++
-      Option.when(table.partitionKeys.nonEmpty)("Partition Columns" -> table.partitionKeys.map(quoteIfNeeded).mkString("[", ", ", "]")) ++
+      Option.when(table.partitionKeys.nonEmpty)("Partition Columns" -> table.partitionKeys.map(quoteIfNeeded).mkString(
+        "[",
+        ", ",
+        "]")) ++
       Seq("Schema" -> tree(table.schema))
   }
 
@@ -80,6 +94,7 @@ case class ShowPaimonTables(catalog: PaimonCatalog, database: String, pattern: S
 }
 
 private object ShowPaimonTables {
+
   /** Properties with a line of their own. */
   val Lines = Set("comment", "location", "owner", "provider")
 }

@@ -5,8 +5,16 @@ import org.apache.spark.sql.catalyst.AliasIdentifier
 import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, DescribeRelation, LogicalPlan,
-  ShowCreateTable, SubqueryAlias, TruncateTable, View}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AnalyzeColumn,
+  AnalyzeTable,
+  DescribeRelation,
+  LogicalPlan,
+  ShowCreateTable,
+  SubqueryAlias,
+  TruncateTable,
+  View
+}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.{escapeSingleQuotedString, quoteIfNeeded}
 import org.apache.spark.sql.connector.catalog.{CatalogPlugin, Identifier}
@@ -30,13 +38,14 @@ object ViewDescriptions extends Rule[LogicalPlan] {
   private def persistent(catalog: CatalogPlugin, ident: Identifier, view: PaimonView): LogicalPlan = {
     val made = classOf[ResolvedPersistentView].getConstructors.head
     val metadata = if (made.getParameterTypes.last == classOf[CatalogTable]) view.catalogTable
-      else Class.forName("org.apache.spark.sql.connector.catalog.V1View").getConstructor(classOf[CatalogTable])
-        .newInstance(view.catalogTable).asInstanceOf[AnyRef]
+    else Class.forName("org.apache.spark.sql.connector.catalog.V1View").getConstructor(classOf[CatalogTable])
+      .newInstance(view.catalogTable).asInstanceOf[AnyRef]
     made.newInstance(catalog, ident, metadata).asInstanceOf[LogicalPlan]
   }
 
   private def refused(view: PaimonView, statement: String): Nothing = throw new PaimonException(
-    s"[UNSUPPORTED_FEATURE] '${view.viewName.quoted}' is a view, and $statement is for tables. Name a table that it reads.",
+    s"[UNSUPPORTED_FEATURE] '${view.viewName.quoted}' is a view, and $statement is for tables. " +
+      "Name a table that it reads.",
     "UNSUPPORTED_FEATURE")
 
   private def of(relation: LogicalPlan): Option[PaimonView] = relation match {
@@ -48,19 +57,29 @@ object ViewDescriptions extends Rule[LogicalPlan] {
 case class DescribeView(view: PaimonView, extended: Boolean, override val output: Seq[Attribute])
     extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
-    val columns = view.catalogTable.schema.fields.toSeq.map(f => Row(f.name, f.dataType.simpleString, f.getComment().orNull))
+    val columns =
+      view.catalogTable.schema.fields.toSeq.map(f => Row(f.name, f.dataType.simpleString, f.getComment().orNull))
     if (extended) columns ++ (Row("", "", "") +: details.map { case (k, v) => Row(k, v, "") }) else columns
   }
 
   private def details: Seq[(String, String)] = {
     val metadata = view.catalogTable
-    Seq("# Detailed View Information" -> "", "Catalog" -> view.viewName.catalog,
-      "Database" -> view.viewName.ident.namespace().mkString("."), "Table" -> view.viewName.ident.name(),
-      "Type" -> "VIEW", "Provider" -> "paimon") ++ view.definition.comment.map("Comment" -> _) ++
-      Seq("View Text" -> view.definition.query, "View Schema Mode" -> metadata.viewSchemaMode.toString,
+    Seq(
+      "# Detailed View Information" -> "",
+      "Catalog" -> view.viewName.catalog,
+      "Database" -> view.viewName.ident.namespace().mkString("."),
+      "Table" -> view.viewName.ident.name(),
+      "Type" -> "VIEW",
+      "Provider" -> "paimon") ++ view.definition.comment.map("Comment" -> _) ++
+      Seq(
+        "View Text" -> view.definition.query,
+        "View Schema Mode" -> metadata.viewSchemaMode.toString,
         "View Catalog and Namespace" -> metadata.viewCatalogAndNamespace.map(quoteIfNeeded).mkString("."),
         "View Query Output Columns" -> metadata.viewQueryColumnNames.map(quoteIfNeeded).mkString("[", ", ", "]"),
-        "Table Properties" -> view.definition.properties.toSeq.sorted.map { case (k, v) => s"$k=$v" }.mkString("[", ", ", "]"))
+        "Table Properties" -> view.definition.properties.toSeq.sorted.map { case (k, v) => s"$k=$v" }.mkString(
+          "[",
+          ", ",
+          "]"))
   }
 }
 

@@ -26,33 +26,51 @@ object ChangelogFunctions {
 
   private val All = Seq(
     Function("kind", "_FUNC_(rowkind) - Returns '+U' if a group has rows, else '-D'.", 1 to 1) {
-      case Seq(kind) => If(GreaterThan(count(kind), Literal(0L)), Literal("+U"), Literal("-D")) },
-    Function("count", "_FUNC_([value,] rowkind) - Returns the number of rows, or of the values that are not NULL.", 1 to 2) {
+      case Seq(kind) => If(GreaterThan(count(kind), Literal(0L)), Literal("+U"), Literal("-D"))
+    },
+    Function(
+      "count",
+      "_FUNC_([value,] rowkind) - Returns the number of rows, or of the values that are not NULL.",
+      1 to 2) {
       case Seq(kind) => count(kind)
-      case Seq(value, kind) => countOf(value, kind) },
+      case Seq(value, kind) => countOf(value, kind)
+    },
     Function("sum", "_FUNC_(value, rowkind) - Returns the sum of the values.", 2 to 2) {
-      case Seq(value, kind) => unlessNone(value, kind, sum(value, kind)) },
+      case Seq(value, kind) => unlessNone(value, kind, sum(value, kind))
+    },
     Function("avg", "_FUNC_(value, rowkind) - Returns the mean of the values.", 2 to 2) {
-      case Seq(value, kind) => unlessNone(value, kind, mean(value, kind)) },
+      case Seq(value, kind) => unlessNone(value, kind, mean(value, kind))
+    },
     Function("min", "_FUNC_(value, rowkind) - Returns the least of the values.", 2 to 2) {
-      case Seq(value, kind) => ChangelogExtremum(value, sign(kind), largest = false) },
+      case Seq(value, kind) => ChangelogExtremum(value, sign(kind), largest = false)
+    },
     Function("max", "_FUNC_(value, rowkind) - Returns the greatest of the values.", 2 to 2) {
-      case Seq(value, kind) => ChangelogExtremum(value, sign(kind), largest = true) })
+      case Seq(value, kind) => ChangelogExtremum(value, sign(kind), largest = true)
+    })
 
   def install(extensions: SparkSessionExtensions): Unit = All.foreach { f =>
     val name = Prefix + f.name
     val info = new ExpressionInfo(ChangelogFunctions.getClass.getName, null, name, f.usage, "")
-    extensions.injectFunction((FunctionIdentifier(name), info, (args: Seq[Expression]) => {
-      if (!f.args.contains(args.length)) throw QueryCompilationErrors.wrongNumArgsError(name, f.args, args.length)
-      f.build(args)
-    }))
+    extensions.injectFunction((
+      FunctionIdentifier(name),
+      info,
+      (args: Seq[Expression]) => {
+        if (!f.args.contains(args.length)) throw QueryCompilationErrors.wrongNumArgsError(name, f.args, args.length)
+        f.build(args)
+      }))
   }
 
   /** 1 for a row that adds, -1 for a retraction. */
-  private def sign(kind: Expression): Expression = CaseWhen(Seq(
-    In(kind, Adds.map(Literal(_))) -> Literal(1L), In(kind, Retracts.map(Literal(_))) -> Literal(-1L)),
-    Cast(RaiseError(Concat(Seq(Literal("[INVALID_ARGUMENT] A row has the kind "),
-      Coalesce(Seq(Cast(kind, StringType), Literal("NULL"))), Literal(". The kinds are +I, -U, +U and -D.")))), LongType))
+  private def sign(kind: Expression): Expression = CaseWhen(
+    Seq(
+      In(kind, Adds.map(Literal(_))) -> Literal(1L),
+      In(kind, Retracts.map(Literal(_))) -> Literal(-1L)),
+    Cast(
+      RaiseError(Concat(Seq(
+        Literal("[INVALID_ARGUMENT] A row has the kind "),
+        Coalesce(Seq(Cast(kind, StringType), Literal("NULL"))),
+        Literal(". The kinds are +I, -U, +U and -D.")))),
+      LongType))
 
   private def total(value: Expression): Expression = Sum(value).toAggregateExpression()
   private def count(kind: Expression): Expression = total(sign(kind))
@@ -90,22 +108,26 @@ object ChangelogFunctions {
   }
 
   private def derived(columns: Seq[NamedExpression], from: AttributeSet): Seq[Attribute] =
-    columns.filter(c => c.nullable && c.exists {
-      case _: NullWithoutRows | _: ChangelogExtremum => true
-      case a: Attribute => from.contains(a)
-      case _ => false
-    }).map(_.toAttribute)
+    columns.filter(c =>
+      c.nullable && c.exists {
+        case _: NullWithoutRows | _: ChangelogExtremum => true
+        case a: Attribute => from.contains(a)
+        case _ => false
+      }).map(_.toAttribute)
 
   /** Refuses DISTINCT: a value that was added twice and retracted once is still there. */
-  def check(plan: LogicalPlan): Unit = plan.collectWithSubqueries { case p => p }.foreach(_.expressions.foreach(_.foreach {
-    case a: AggregateExpression if a.isDistinct => a.aggregateFunction match {
-      case e: ChangelogExtremum => throw new PaimonException(s"[UNSUPPORTED_FEATURE] ${e.prettyName}(DISTINCT …) is not " +
-        "supported: it would lose rows that take a value back. Leave DISTINCT out: the result is the same without it.",
-        "UNSUPPORTED_FEATURE")
+  def check(plan: LogicalPlan): Unit =
+    plan.collectWithSubqueries { case p => p }.foreach(_.expressions.foreach(_.foreach {
+      case a: AggregateExpression if a.isDistinct =>
+        a.aggregateFunction match {
+          case e: ChangelogExtremum => throw new PaimonException(
+              s"[UNSUPPORTED_FEATURE] ${e.prettyName}(DISTINCT …) is not supported: it would lose rows that take a " +
+                "value back. Leave DISTINCT out: the result is the same without it.",
+              "UNSUPPORTED_FEATURE")
+          case _ =>
+        }
       case _ =>
-    }
-    case _ =>
-  }))
+    }))
 }
 
 /** A value, or NULL where a number of rows is 0. */
@@ -136,8 +158,12 @@ case class NullWithoutRows(rows: Expression, value: Expression) extends Expressi
 
 /** The least or the greatest value that was added and not retracted. The state of a group counts the additions of each
   * value. A retraction may come first if the rows of a group come from several tasks. */
-case class ChangelogExtremum(value: Expression, sign: Expression, largest: Boolean,
-    override val mutableAggBufferOffset: Int = 0, override val inputAggBufferOffset: Int = 0)
+case class ChangelogExtremum(
+    value: Expression,
+    sign: Expression,
+    largest: Boolean,
+    override val mutableAggBufferOffset: Int = 0,
+    override val inputAggBufferOffset: Int = 0)
     extends TypedImperativeAggregate[TreeMap[Any, Long]] with BinaryLike[Expression] {
   override def left: Expression = value
   override def right: Expression = sign

@@ -12,8 +12,9 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.functions.col
 import org.apache.spark.sql.types.{StringType, StructType}
 
-/** INSERT of the changes of tables: starts a job. A column with the kinds of the rows may come in addition to those of the
-  * table. `names`: the columns that the statement lists; `byName`: whether those of the query are matched by name. */
+/** INSERT of the changes of tables: starts a job. A column with the kinds of the rows may come in addition to those
+  * of the table. `names`: the columns that the statement lists; `byName`: whether those of the query are matched by
+  * name. */
 case class ChangesInsertCommand(table: Seq[String], query: LogicalPlan, names: Seq[String], byName: Boolean)
     extends LeafRunnableCommand {
   override val output: Seq[Attribute] =
@@ -24,21 +25,26 @@ case class ChangesInsertCommand(table: Seq[String], query: LogicalPlan, names: S
     val target = session.table(table.map(quoteIdentifier).mkString(".")).queryExecution.analyzed.collectFirst {
       case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => r
     }.getOrElse(throw new PaimonException(
-      s"[INVALID_ARGUMENT] '${table.mkString(".")}' is not a Paimon table.", "INVALID_ARGUMENT"))
+      s"[INVALID_ARGUMENT] '${table.mkString(".")}' is not a Paimon table.",
+      "INVALID_ARGUMENT"))
     val given = Dataset.ofRows(session.asInstanceOf[ClassicSession], query)
     val rows = if (byName) given else positioned(given, target, session.sessionState.conf.resolver)
     StartJobCommand(target, rows.queryExecution.analyzed).run(session)
   }
 
   /** The rows with the names of the columns that they are inserted into. */
-  private def positioned(given: DataFrame, target: DataSourceV2Relation, same: (String, String) => Boolean): DataFrame = {
+  private def positioned(
+      given: DataFrame,
+      target: DataSourceV2Relation,
+      same: (String, String) => Boolean): DataFrame = {
     val known = target.output.map(_.name)
     val kind = given.columns.indexWhere(c => PaimonStreamExec.Kinds.contains(c) && !known.exists(same(_, c)))
     val listed = if (names.nonEmpty) names.filterNot(n => kind >= 0 && same(n, given.columns(kind))) else known
     val values = given.columns.indices.filter(_ != kind)
     if (values.length != listed.length) throw new PaimonException(
       s"[INVALID_ARGUMENT] The query has ${values.length} columns, but '${target.name}' takes ${listed.length}: " +
-        s"${listed.mkString(", ")}.", "INVALID_ARGUMENT")
+        s"${listed.mkString(", ")}.",
+      "INVALID_ARGUMENT")
     val numbered = given.toDF(given.columns.indices.map(i => s"_$i"): _*)
     val renamed = values.zip(listed).map { case (i, name) => col(s"_$i").as(name) }
     numbered.select(renamed ++ Option.when(kind >= 0)(col(s"_$kind").as(given.columns(kind))): _*)
@@ -46,16 +52,19 @@ case class ChangesInsertCommand(table: Seq[String], query: LogicalPlan, names: S
 }
 
 object ChangesInsert {
+
   /** Returns the command for an INSERT whose query reads the changes of a table as a stream. */
   def claim(session: SparkSession, parsed: Object): Object = parsed match {
-    case i: InsertIntoStatement if readsChanges(i.query) => i.table match {
-      case u: UnresolvedRelation if Extensions.ours(session, u.multipartIdentifier) =>
-        if (i.overwrite || i.partitionSpec.nonEmpty) FailedStatement(new PaimonException(
-          "[UNSUPPORTED_FEATURE] An unbounded query cannot overwrite a table or write to one PARTITION. " +
-            "Write INSERT INTO without it.", "UNSUPPORTED_FEATURE"))
-        else ChangesInsertCommand(u.multipartIdentifier, i.query, i.userSpecifiedCols, i.byName)
-      case _ => parsed
-    }
+    case i: InsertIntoStatement if readsChanges(i.query) =>
+      i.table match {
+        case u: UnresolvedRelation if Extensions.ours(session, u.multipartIdentifier) =>
+          if (i.overwrite || i.partitionSpec.nonEmpty) FailedStatement(new PaimonException(
+            "[UNSUPPORTED_FEATURE] An unbounded query cannot overwrite a table or write to one PARTITION. " +
+              "Write INSERT INTO without it.",
+            "UNSUPPORTED_FEATURE"))
+          else ChangesInsertCommand(u.multipartIdentifier, i.query, i.userSpecifiedCols, i.byName)
+        case _ => parsed
+      }
     case _ => parsed
   }
 
@@ -65,7 +74,8 @@ object ChangesInsert {
   }
 }
 
-/** Refuses SQL that in streaming mode writes the rows that a table has at the moment: its later rows would be missing. */
+/** Refuses SQL that in streaming mode writes the rows that a table has at the moment: its later rows would be
+  * missing. */
 case class RefuseReadsAtOnce(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     if (ClientKeys.isStreaming(session) && plan.exists(isWrite))
@@ -74,14 +84,15 @@ case class RefuseReadsAtOnce(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def isWrite(plan: LogicalPlan): Boolean = plan match {
-    case w: V2WriteCommand if !w.isInstanceOf[RowLevelWrite] => isSql(w) && (w.table match {
-      case r: DataSourceV2Relation => r.table.isInstanceOf[PaimonTable]
-      case _ => false
-    })
+    case w: V2WriteCommand if !w.isInstanceOf[RowLevelWrite] =>
+      isSql(w) && (w.table match {
+        case r: DataSourceV2Relation => r.table.isInstanceOf[PaimonTable]
+        case _ => false
+      })
     case c: V2CreateTableAsSelectPlan => (isSql(c) || isSql(c.name)) && (c.name match {
-      case id: ResolvedIdentifier => id.catalog.isInstanceOf[PaimonCatalog]
-      case _ => false
-    })
+        case id: ResolvedIdentifier => id.catalog.isInstanceOf[PaimonCatalog]
+        case _ => false
+      })
     case _ => false
   }
 
@@ -95,6 +106,7 @@ case class RefuseReadsAtOnce(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 object RefuseReadsAtOnce {
+
   /** The tables that are read at their newest snapshot. */
   private def tables(plan: LogicalPlan): Seq[PaimonTable] = reads(plan).filter(_.options.isEmpty).map(_.table).collect {
     case t: PaimonTable if t.isData && !t.token.hasNonNull("snapshot") => t

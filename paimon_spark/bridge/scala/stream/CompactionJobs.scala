@@ -26,7 +26,8 @@ object CompactionJobs {
   def start(session: SparkSession, answer: JsonNode): Unit = Option(answer.get("job")).foreach { job =>
     val (name, catalog) = (job.get("name").asText(), job.get("catalog").asText())
     if (Jobs.active(session).exists(_.name == name)) throw new PaimonException(
-      s"[INVALID_ARGUMENT] The job '$name' is running already. Write STOP JOB '$name' first.", "INVALID_ARGUMENT")
+      s"[INVALID_ARGUMENT] The job '$name' is running already. Write STOP JOB '$name' first.",
+      "INVALID_ARGUMENT")
     val ref = CatalogRef(catalog, Extensions.catalogs(session)(catalog)).withStore(session.asInstanceOf[ClassicSession])
     start(session, name, ref, job)
   }
@@ -36,11 +37,12 @@ object CompactionJobs {
     val step = Map("values" -> Json.stringMap(job.get("values"))) ++ Here
     watched.put(key, () => Engine.json("compaction_position", step, ref).get("position").asLong())
     val place = Utils.createTempDir(namePrefix = "paimon-job").toURI.toString
-    val started = Jobs.start(session)(session.readStream.format(classOf[CompactionSource].getName).option(JobKey, key).load()
-      .writeStream.queryName(name).option("checkpointLocation", place)
-      .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
-      .foreachBatch((batch: DataFrame, _: Long) => compact(batch.sparkSession, ref, step))
-      .start())
+    val started =
+      Jobs.start(session)(session.readStream.format(classOf[CompactionSource].getName).option(JobKey, key).load()
+        .writeStream.queryName(name).option("checkpointLocation", place)
+        .trigger(Trigger.ProcessingTime(ClientKeys.interval(session)))
+        .foreachBatch((batch: DataFrame, _: Long) => compact(batch.sparkSession, ref, step))
+        .start())
     Jobs.writes(started, place, None)
     StopRequests.watch(started.id, ref, job.get("table").asText())
   }
@@ -70,12 +72,13 @@ private class SnapshotsTable extends Table with SupportsRead {
   override def name(): String = "snapshots"
   override def schema(): StructType = CompactionSource.Schema
   override def capabilities(): JSet[TableCapability] = Collections.singleton(TableCapability.MICRO_BATCH_READ)
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new Scan {
-    override def readSchema(): StructType = CompactionSource.Schema
-    override def description(): String = "PaimonSnapshots"
-    override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
-      new SnapshotStream(options.get(CompactionJobs.JobKey))
-  }
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () =>
+    new Scan {
+      override def readSchema(): StructType = CompactionSource.Schema
+      override def description(): String = "PaimonSnapshots"
+      override def toMicroBatchStream(checkpoint: String): MicroBatchStream =
+        new SnapshotStream(options.get(CompactionJobs.JobKey))
+    }
 }
 
 private class SnapshotStream(key: String) extends MicroBatchStream {

@@ -15,13 +15,15 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.types.DataType
 import org.apache.spark.unsafe.Platform
 
-/** Micro-batches of so few rows that the driver collects them: the engine then writes them itself, without a shuffle and
-  * without Python workers. Spark does not know the size of a batch before it has run it. A task with too many rows ends
-  * at once, and the batch runs again as a large one; after that, the next ones of the query are not tried. */
+/** Micro-batches of so few rows that the driver collects them: the engine then writes them itself, without a shuffle
+  * and without Python workers. Spark does not know the size of a batch before it has run it. A task with too many
+  * rows ends at once, and the batch runs again as a large one; after that, the next ones of the query are not tried. */
 object FewRows {
   private val MostPaused = 64
+
   /** The most that all tasks send to the driver, as a multiple of the limit. */
   private val MostTogether = 16
+
   /** The most rows, and their size in Spark's row format. */
   case class Limits(rows: Int, bytes: Int)
 
@@ -68,7 +70,8 @@ object FewRows {
     // Many tasks would fill the driver before it adds up their rows.
     val parted = most.bytes.toLong * MostTogether / math.max(tasks.getNumPartitions, MostTogether)
     val share = most.copy(bytes = math.max(parted, 1L).toInt)
-    val parts = tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
+    val parts =
+      tasks.sparkContext.runJob(tasks, (_: TaskContext, rows: Iterator[InternalRow]) => few(rows, types, share))
     Option.unless(parts.contains(null))(parts.toSeq.flatMap(unpacked(_, types.length)))
       .filter(rows => rows.length <= most.rows && rows.map(_.getSizeInBytes.toLong).sum <= most.bytes)
   }

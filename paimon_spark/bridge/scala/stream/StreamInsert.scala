@@ -50,14 +50,16 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
   override def run(session: SparkSession): Seq[Row] = {
     if (ClientKeys.isBatch(session)) throw new PaimonException(
       "[UNSUPPORTED_FEATURE] The query is unbounded, but the session runs in batch mode. " +
-        s"Write SET '${ClientKeys.Mode}' = 'streaming', or read a bounded table.", "UNSUPPORTED_FEATURE")
+        s"Write SET '${ClientKeys.Mode}' = 'streaming', or read a bounded table.",
+      "UNSUPPORTED_FEATURE")
     if (session.conf.getOption(ClientKeys.Interval).isEmpty) logWarning(
       s"'${ClientKeys.Interval}' is not set: the stream commits every ${ClientKeys.interval(session) / 1000} s.")
     Seq(Row(start(session).id.toString))
   }
 
   private def start(session: SparkSession): StreamingQuery = {
-    val name = session.conf.getOption(ClientKeys.JobName).filter(_.trim.nonEmpty).getOrElse(s"insert-into_${target.name}")
+    val name =
+      session.conf.getOption(ClientKeys.JobName).filter(_.trim.nonEmpty).getOrElse(s"insert-into_${target.name}")
     val place = Jobs.checkpoints(session, name, query)
     val free = !Jobs.active(session).exists(_.name == name)
     val writer = Dataset.ofRows(session.asInstanceOf[ClassicSession], query).writeStream
@@ -83,7 +85,8 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
     val ends = query.exists { case _: EventTimeWatermark => true; case _ => false }
     if (found && !keyed && !ends) throw new PaimonException(
       s"[UNSUPPORTED_FEATURE] The query updates its rows, but ${target.name} has no primary key. " +
-        "Insert into a table with a primary key, whose rows are replaced.", "UNSUPPORTED_FEATURE")
+        "Insert into a table with a primary key, whose rows are replaced.",
+      "UNSUPPORTED_FEATURE")
     found && keyed
   }
 }
@@ -91,18 +94,21 @@ case class StartJobCommand(target: DataSourceV2Relation, query: LogicalPlan) ext
 /** Starts a job for an INSERT whose query is unbounded. */
 case class StartJobs(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case w: V2WriteCommand if w.query.resolved && w.query.isStreaming => w.table match {
-      case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => started(w, r)
-      case _ => plan
-    }
+    case w: V2WriteCommand if w.query.resolved && w.query.isStreaming =>
+      w.table match {
+        case r: DataSourceV2Relation if r.table.isInstanceOf[PaimonTable] => started(w, r)
+        case _ => plan
+      }
     case other => other
   }
 
   private def started(write: V2WriteCommand, target: DataSourceV2Relation): LogicalPlan = write match {
     case a: AppendData if a.resolved => StartJobCommand(target, a.query)
     case a: AppendData => a
-    case _ => throw new PaimonException("[UNSUPPORTED_FEATURE] An unbounded query cannot overwrite a table. " +
-      "Write INSERT INTO.", "UNSUPPORTED_FEATURE")
+    case _ => throw new PaimonException(
+        "[UNSUPPORTED_FEATURE] An unbounded query cannot overwrite a table. " +
+          "Write INSERT INTO.",
+        "UNSUPPORTED_FEATURE")
   }
 }
 
@@ -164,7 +170,10 @@ object Jobs {
     session.asInstanceOf[ClassicSession].sharedState.activeStreamingQueries.values.asScala.toSeq.sortBy(_.id.toString)
 
   def listed(session: SparkSession): Seq[Row] = active(session).map { q =>
-    Row(q.id.toString, q.name, if (q.status.isTriggerActive) "RUNNING" else "WAITING",
+    Row(
+      q.id.toString,
+      q.name,
+      if (q.status.isTriggerActive) "RUNNING" else "WAITING",
       Option(q.lastProgress).map(p => s"${p.batchId} at ${p.timestamp}").orNull)
   }
 
@@ -184,9 +193,12 @@ object Jobs {
   private def named(session: SparkSession, directory: Path, name: String, query: LogicalPlan): String = {
     val files = directory.getFileSystem(session.asInstanceOf[ClassicSession].sessionState.newHadoopConf())
     val place = files.makeQualified(directory).toString
-    def refused(what: String) = new PaimonException(s"[INVALID_ARGUMENT] The checkpoints in $place are those of $what. " +
-      s"Write SET '${ClientKeys.JobName}' = '<another name>' first.", "INVALID_ARGUMENT")
-    if (active(session).exists(q => Option(started.get(q.id)).exists(_._1 == place))) throw refused(s"the running job '$name'")
+    def refused(what: String) = new PaimonException(
+      s"[INVALID_ARGUMENT] The checkpoints in $place are those of $what. " +
+        s"Write SET '${ClientKeys.JobName}' = '<another name>' first.",
+      "INVALID_ARGUMENT")
+    if (active(session).exists(q => Option(started.get(q.id)).exists(_._1 == place)))
+      throw refused(s"the running job '$name'")
     val statement = new Path(directory, "statement.sql")
     val text = query.collectFirst { case p if p.origin.sqlText.nonEmpty => p.origin.sqlText.get }
       .map(_.trim.stripSuffix(";").split("\\s+").mkString(" ")).getOrElse("")
@@ -202,9 +214,12 @@ object Jobs {
   /** Ends the job with an id or a name; returns its id, and the tag of its savepoint. */
   def stop(session: SparkSession, id: String, savepoint: Boolean): Row = {
     val known = active(session)
+    val others =
+      if (known.isEmpty) "No job is running."
+      else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."
     val found = known.find(q => q.id.toString == id || q.name == id).getOrElse(throw new PaimonException(
-      s"[INVALID_ARGUMENT] There is no job '$id'. " + (if (known.isEmpty) "No job is running."
-        else s"The jobs are ${known.map(_.id).mkString(", ")}; SHOW JOBS lists them."), "INVALID_ARGUMENT"))
+      s"[INVALID_ARGUMENT] There is no job '$id'. $others",
+      "INVALID_ARGUMENT"))
     end(found)
     val tag = Option(started.remove(found.id)).flatMap(_._2).filter(_ => savepoint).flatMap { table =>
       val args = Map("table" -> table.token, "query" -> found.id.toString)

@@ -23,7 +23,11 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.streaming._
 import org.apache.spark.sql.execution.{FilterExec, ProjectExec, SparkPlan}
-import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Strategy, MicroBatchScanExec, StreamingDataSourceV2ScanRelation}
+import org.apache.spark.sql.execution.datasources.v2.{
+  DataSourceV2Strategy,
+  MicroBatchScanExec,
+  StreamingDataSourceV2ScanRelation
+}
 import org.apache.spark.sql.streaming.Trigger
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -32,24 +36,29 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 class PaimonStreamTable(catalog: CatalogRef, described: JsonNode, byPath: Boolean)
     extends PaimonTable(catalog, described, byPath) {
   override protected def isStream: Boolean = true
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = () => new PaimonStreamScan(this, options)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    () => new PaimonStreamScan(this, options)
 }
 
 /** Resolves the table of a streaming read with the options of the query, which may add the kinds of the rows. */
 object ResolveStreams extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case s: StreamingRelationV2 => s.table match {
-      case _: PaimonStreamTable => s
-      case given: PaimonTable =>
-        val options = StreamOptions.ofTable(s.extraOptions.asCaseSensitiveMap().asScala.toMap)
-        val described = Engine.json("stream_relation", Map("table" -> given.token, "options" -> options), given.catalog)
-        val table = new PaimonStreamTable(given.catalog, described, given.byPath)
-        val output = DataTypesBridge.attributes(CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema))
-        // an SQL query may refer to the columns already
-        s.copy(table = table, output = output.map(a => s.output.find(o => o.name == a.name && o.dataType == a.dataType)
-          .fold(a)(known => a.withExprId(known.exprId))))
-      case _ => s
-    }
+        case _: PaimonStreamTable => s
+        case given: PaimonTable =>
+          val options = StreamOptions.ofTable(s.extraOptions.asCaseSensitiveMap().asScala.toMap)
+          val described =
+            Engine.json("stream_relation", Map("table" -> given.token, "options" -> options), given.catalog)
+          val table = new PaimonStreamTable(given.catalog, described, given.byPath)
+          val output = DataTypesBridge.attributes(CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.schema))
+          // an SQL query may refer to the columns already
+          s.copy(
+            table = table,
+            output = output.map(a =>
+              s.output.find(o => o.name == a.name && o.dataType == a.dataType)
+                .fold(a)(known => a.withExprId(known.exprId))))
+        case _ => s
+      }
   }
 }
 
@@ -60,7 +69,8 @@ class PaimonStreamScan(val table: PaimonStreamTable, options: CaseInsensitiveStr
   override def toMicroBatchStream(checkpoint: String): MicroBatchStream = new PaimonStream(this, new Path(checkpoint))
   override def toContinuousStream(checkpoint: String): ContinuousStream = throw new PaimonException(
     s"[UNSUPPORTED_FEATURE] A continuous trigger cannot read ${table.name}: its rows come with the snapshots of the " +
-      "table. Use Trigger.ProcessingTime or Trigger.AvailableNow.", "UNSUPPORTED_FEATURE")
+      "table. Use Trigger.ProcessingTime or Trigger.AvailableNow.",
+    "UNSUPPORTED_FEATURE")
 }
 
 /** A position in a stream, as the engine writes it. */
@@ -70,9 +80,11 @@ case class PaimonOffset(override val json: String) extends Offset
   * query that is restarted in its first batch must begin where it began. */
 class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchStream with SupportsAdmissionControl
     with SupportsTriggerAvailableNow {
+
   /** The last snapshot of a query that reads only what exists at its start. */
   private var last: Option[Long] = None
   private var lastBatch: Long = System.nanoTime()
+
   /** When the engine had no new snapshot, in nanoseconds; none if its last answer had one. */
   private var quietSince: Option[Long] = None
 
@@ -98,7 +110,11 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
       if (!PaimonStream.isIdle) return null
       TimeUnit.NANOSECONDS.sleep(pause)
     }
-    val found = ask("stream_next", "start" -> start.json(), "limited" -> limited, "newest" -> last,
+    val found = ask(
+      "stream_next",
+      "start" -> start.json(),
+      "limited" -> limited,
+      "newest" -> last,
       "waited" -> (if (runsOn) Some((now - lastBatch) / 1000000) else None))
     val next = Json.optional(found, "offset").map(o => PaimonOffset(o.asText()))
     val answered = System.nanoTime()
@@ -117,8 +133,15 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 
   /** The rows of a micro-batch; some that do not match the filters may be left out. */
   def rows(columns: Seq[String], filters: Seq[Predicate], start: Offset, end: Offset): Dataset[_] =
-    Stopped.translated(Engine.jvmObject("stream_frame", request ++ Map("columns" -> columns, "start" -> start.json(),
-      "end" -> end.json(), "predicate" -> Predicates.all(filters)), scan.table.catalog, Nil))
+    Stopped.translated(Engine.jvmObject(
+      "stream_frame",
+      request ++ Map(
+        "columns" -> columns,
+        "start" -> start.json(),
+        "end" -> end.json(),
+        "predicate" -> Predicates.all(filters)),
+      scan.table.catalog,
+      Nil))
       .asInstanceOf[Dataset[_]]
 
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = throw unplanned
@@ -127,6 +150,7 @@ class PaimonStream(scan: PaimonStreamScan, checkpoint: Path) extends MicroBatchS
 }
 
 object PaimonStream {
+
   /** Whether the query of this thread had no rows in its last poll, and polls again at once: then it can sleep. */
   private def isIdle: Boolean = {
     val session = SparkSession.active.asInstanceOf[ClassicSession]
@@ -148,18 +172,26 @@ private object StreamStart {
     if (!fs.exists(path)) {
       val fresh = new Path(checkpoint, s".start.${java.util.UUID.randomUUID()}")
       val out = fs.create(fresh, true)
-      try out.write(first.getBytes(UTF_8)) finally out.close()
+      try out.write(first.getBytes(UTF_8))
+      finally out.close()
       fs.rename(fresh, path)
     }
     val in = fs.open(path)
-    try new String(in.readAllBytes(), UTF_8) finally in.close()
+    try new String(in.readAllBytes(), UTF_8)
+    finally in.close()
   }
 }
 
 /** One micro-batch: the engine's frame. It is a micro-batch scan of Spark's, so that the progress of the query has its
   * number of rows. */
-class PaimonStreamScanExec(output: Seq[Attribute], scan: Scan, stream: MicroBatchStream, start: Offset, end: Offset,
-    grouping: Option[Seq[Expression]] = None, ordering: Option[Seq[SortOrder]] = None,
+class PaimonStreamScanExec(
+    output: Seq[Attribute],
+    scan: Scan,
+    stream: MicroBatchStream,
+    start: Offset,
+    end: Offset,
+    grouping: Option[Seq[Expression]] = None,
+    ordering: Option[Seq[SortOrder]] = None,
     private val filters: Seq[Predicate] = Nil)
     extends MicroBatchScanExec(output, scan, stream, start, end, grouping, ordering) {
   override lazy val inputRDD: RDD[InternalRow] = {
@@ -179,8 +211,12 @@ class PaimonStreamScanExec(output: Seq[Attribute], scan: Scan, stream: MicroBatc
 }
 
 object PaimonStreamScanExec {
+
   /** Reads the columns that are needed, and leaves out files by the filters, which Spark applies again. */
-  def plan(read: StreamingDataSourceV2ScanRelation, stream: PaimonStream, project: Seq[NamedExpression],
+  def plan(
+      read: StreamingDataSourceV2ScanRelation,
+      stream: PaimonStream,
+      project: Seq[NamedExpression],
       filters: Seq[Expression]): SparkPlan = {
     val needed = AttributeSet((project ++ filters).flatMap(_.references))
     val columns = read.output.filter(needed.contains) match { case Seq() => read.output.take(1); case some => some }

@@ -18,8 +18,10 @@ import org.apache.spark.sql.types.{StringType, StructType}
   * interrupted, or has shown so many rows, or for so long. A query of tables is run again at each of their snapshots;
   * one of an unbounded source is a streaming query. */
 case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends LeafRunnableCommand {
+
   /** No columns in `spark-sql`, which gets the changes, and their header, as lines. */
-  override val output: Seq[Attribute] = if (ShownChanges.isLive) Nil else DataTypesBridge.attributes(
+  override val output: Seq[Attribute] = if (ShownChanges.isLive) Nil
+  else DataTypesBridge.attributes(
     new StructType(new StructType().add(StreamSelect.Op, StringType, nullable = false).fields ++ columns.fields))
   override def simpleString(maxFields: Int): String = "PaimonStreamSelect"
 
@@ -27,7 +29,8 @@ case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends 
     val classic = session.asInstanceOf[ClassicSession]
     val shown = new ShownChanges(session, columns)
     val first = Dataset.ofRows(classic, query)
-    val keys = StreamSelect.keys(first.queryExecution.analyzed).map(_.map(first.queryExecution.analyzed.output.map(_.exprId).indexOf))
+    val keys = StreamSelect.keys(first.queryExecution.analyzed).map(_.map(
+      first.queryExecution.analyzed.output.map(_.exprId).indexOf))
     if (first.isStreaming) followStream(first, new ResultChanges(keys), shown)
     else followTables(classic, new ResultChanges(keys), shown)
     shown.kept
@@ -48,15 +51,17 @@ case class StreamSelectCommand(query: LogicalPlan, columns: StructType) extends 
   private def followStream(frame: DataFrame, changes: ResultChanges, shown: ShownChanges): Unit = {
     val updated = Jobs.updates(frame.queryExecution.analyzed)
     val results = new LinkedBlockingQueue[Seq[Row]](2)
-    val running = Jobs.start(frame.sparkSession)(frame.writeStream.outputMode(if (updated) OutputMode.Complete() else OutputMode.Append())
+    val running = Jobs.start(frame.sparkSession)(frame.writeStream.outputMode(if (updated) OutputMode.Complete()
+    else OutputMode.Append())
       .trigger(Trigger.ProcessingTime(StreamSelect.PollMillis))
       .foreachBatch { (batch: DataFrame, _: Long) => results.put(StreamSelect.collected(batch)) }
       .start())
     try while (!shown.isDone && (running.isActive || !results.isEmpty)) {
-      Option(results.poll(StreamSelect.PollMillis, TimeUnit.MILLISECONDS)).foreach { rows =>
-        if (updated) changes.to(rows).foreach(shown.add) else rows.foreach(r => shown.add(("+I", r)))
+        Option(results.poll(StreamSelect.PollMillis, TimeUnit.MILLISECONDS)).foreach { rows =>
+          if (updated) changes.to(rows).foreach(shown.add) else rows.foreach(r => shown.add(("+I", r)))
+        }
       }
-    } finally running.stop()
+    finally running.stop()
     running.exception.filter(_ => !shown.isDone).foreach(throw _)
   }
 }
@@ -72,8 +77,9 @@ object StreamSelect {
     case plan: LogicalPlan if ClientKeys.isStreaming(session) && Opening.matcher(text).matches() && isQuery(plan) =>
       analyzed(session, plan).filter(a => a.isStreaming || tables(a).nonEmpty)
         .fold(parsed)(a => StreamSelectCommand(plan, a.schema))
-    case plan: LogicalPlan if ShownChanges.atOnce && Opening.matcher(text).matches() && isQuery(plan) &&
-        mayStream(session, plan) && analyzed(session, plan).exists(_.isStreaming) => throw unbounded
+    case plan: LogicalPlan
+        if ShownChanges.atOnce && Opening.matcher(text).matches() && isQuery(plan) &&
+          mayStream(session, plan) && analyzed(session, plan).exists(_.isStreaming) => throw unbounded
     case _ => parsed
   }
 
@@ -81,9 +87,11 @@ object StreamSelect {
     ChangesInsert.readsChanges(plan) || session.conf.getAll.keys.exists(_.startsWith(Connectors.Prefix))
 
   /** Spark refers to a method that programs in SQL do not have. */
-  private def unbounded = new PaimonException("[UNSUPPORTED_FEATURE] The query reads a stream, so that its result has no " +
-    s"end. Write SET '${ClientKeys.Mode}' = 'streaming' to show the changes of the result, INSERT INTO a table to start " +
-    "a job, or read the system table t$audit_log, which has the changes up to now.", "UNSUPPORTED_FEATURE")
+  private def unbounded = new PaimonException(
+    "[UNSUPPORTED_FEATURE] The query reads a stream, so that its result has no " +
+      s"end. Write SET '${ClientKeys.Mode}' = 'streaming' to show the changes of the result, INSERT INTO a table to " +
+      "start a job, or read the system table t$audit_log, which has the changes up to now.",
+    "UNSUPPORTED_FEATURE")
 
   /** None for a query that cannot be analyzed: Spark explains why, or binds its parameters first. */
   private def analyzed(session: SparkSession, plan: LogicalPlan): Option[LogicalPlan] =
@@ -105,30 +113,33 @@ object StreamSelect {
     val rows = frame.limit(MostRows + 1).collect()
     if (rows.length > MostRows) throw new PaimonException(
       s"[UNSUPPORTED_FEATURE] The result has more than $MostRows rows, which are too many to show the changes of. " +
-        "Aggregate or filter them, or write them to a table with INSERT.", "UNSUPPORTED_FEATURE")
+        "Aggregate or filter them, or write them to a table with INSERT.",
+      "UNSUPPORTED_FEATURE")
     rows.toSeq
   }
 
   /** The columns that identify a row of a result: the keys of its table, or what it is grouped by. */
   def keys(plan: LogicalPlan): Option[Seq[ExprId]] = plan match {
     case r: DataSourceV2Relation => r.table match {
-      case t: PaimonTable if t.primaryKeys.nonEmpty => Some(t.primaryKeys.flatMap(k => r.output.find(_.name == k)).map(_.exprId))
-      case _ => None
-    }
+        case t: PaimonTable if t.primaryKeys.nonEmpty =>
+          Some(t.primaryKeys.flatMap(k => r.output.find(_.name == k)).map(_.exprId))
+        case _ => None
+      }
     case a: Aggregate => among(a.groupingExpressions.map(_.canonicalized), a.aggregateExpressions)
     case p: Project => keys(p.child).flatMap { found =>
-      val attributes = p.child.output.filter(o => found.contains(o.exprId))
-      if (attributes.size == found.size) among(attributes.map(_.canonicalized), p.projectList) else None
-    }
+        val attributes = p.child.output.filter(o => found.contains(o.exprId))
+        if (attributes.size == found.size) among(attributes.map(_.canonicalized), p.projectList) else None
+      }
     case _: Filter | _: SubqueryAlias | _: Sort | _: View => keys(plan.children.head)
     case _ => None
   }
 
   private def among(wanted: Seq[Any], named: Seq[NamedExpression]): Option[Seq[ExprId]] = {
-    val found = wanted.map(w => named.find {
-      case a: Alias => a.child.canonicalized == w
-      case other => other.canonicalized == w
-    })
+    val found = wanted.map(w =>
+      named.find {
+        case a: Alias => a.child.canonicalized == w
+        case other => other.canonicalized == w
+      })
     if (found.forall(_.nonEmpty)) Some(found.flatten.map(_.exprId)) else None
   }
 }
@@ -176,8 +187,10 @@ private object ResultChanges {
 /** Where changes go: to the terminal of `spark-sql` as they happen, else into the result of the statement. */
 private class ShownChanges(session: SparkSession, schema: StructType) {
   private val limit = session.conf.getOption("spark.paimon.streaming-select.max-rows").map(text =>
-    text.toLongOption.filter(_ > 0).getOrElse(throw new PaimonException(s"[INVALID_OPTION] The session option " +
-      s"'paimon.streaming-select.max-rows' holds '$text'. Give a whole number above 0.", "INVALID_OPTION")))
+    text.toLongOption.filter(_ > 0).getOrElse(throw new PaimonException(
+      s"[INVALID_OPTION] The session option " +
+        s"'paimon.streaming-select.max-rows' holds '$text'. Give a whole number above 0.",
+      "INVALID_OPTION")))
   private val live = ShownChanges.isLive
   if (live) println((StreamSelect.Op +: schema.fieldNames.toSeq).mkString("\t"))
   private val millis = session.conf.getOption("spark.paimon.streaming-select.timeout").map(ClientKeys.millis)
@@ -190,7 +203,9 @@ private class ShownChanges(session: SparkSession, schema: StructType) {
     count += 1
     val row = Row.fromSeq(change._1 +: change._2.toSeq)
     if (live) println(row.toSeq.zip(StringType +: schema.fields.map(_.dataType).toSeq)
-      .map { case (value, t) => HiveResult.toHiveString((value, t), false, HiveResult.getTimeFormatters, HiveResult.getBinaryFormatter) }
+      .map { case (value, t) =>
+        HiveResult.toHiveString((value, t), false, HiveResult.getTimeFormatters, HiveResult.getBinaryFormatter)
+      }
       .mkString("\t"))
     else rows += row
   }
@@ -205,6 +220,7 @@ private object ShownChanges {
   val DefaultMillis = 10000L
   private def program: String = sys.props.getOrElse("sun.java.command", "")
   def isLive: Boolean = program.contains("SparkSQLCLIDriver")
+
   /** Whether the program runs each statement for its result, so that no other code makes a streaming query of it. */
   def atOnce: Boolean = isLive || program.contains("HiveThriftServer2")
 }

@@ -12,7 +12,13 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.DataFrame
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Literal}
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, Project, V2WriteCommand}
+import org.apache.spark.sql.catalyst.plans.logical.{
+  AppendData,
+  LogicalPlan,
+  OverwriteByExpression,
+  Project,
+  V2WriteCommand
+}
 import org.apache.spark.sql.catalyst.util.ResolveDefaultColumns
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write._
@@ -24,12 +30,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The sink of a streaming query. `PaimonStrategy` plans its micro-batches; Spark itself writes nothing through it. */
 class PaimonStreamingWrite(val table: PaimonTable, given: CaseInsensitiveStringMap) extends StreamingWrite {
+
   /** The options of the table, without those of the query. */
   val options: Map[String, String] = StreamOptions.ofTable(given.asCaseSensitiveMap().asScala.toMap)
   override def createStreamingWriterFactory(info: PhysicalWriteInfo): StreamingDataWriterFactory =
-    throw new PaimonException("[UNSUPPORTED_FEATURE] A continuous trigger cannot write to " +
-      s"${table.name}: rows become visible with the commit of a micro-batch. Use Trigger.ProcessingTime or " +
-      "Trigger.AvailableNow.", "UNSUPPORTED_FEATURE")
+    throw new PaimonException(
+      "[UNSUPPORTED_FEATURE] A continuous trigger cannot write to " +
+        s"${table.name}: rows become visible with the commit of a micro-batch. Use Trigger.ProcessingTime or " +
+        "Trigger.AvailableNow.",
+      "UNSUPPORTED_FEATURE")
   override def commit(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {}
   override def abort(epoch: Long, messages: Array[WriterCommitMessage]): Unit = {}
 }
@@ -44,7 +53,12 @@ object StreamOptions {
 
 /** One micro-batch of a streaming query: its query, its number, a digest of its offsets in the checkpoint, the output
   * mode, the watermark that Spark has logged for it, and the newest snapshot of the table when the batch was begun. */
-case class StreamBatch(query: String, batch: Long, offsets: String, mode: String, watermark: Option[Long],
+case class StreamBatch(
+    query: String,
+    batch: Long,
+    offsets: String,
+    mode: String,
+    watermark: Option[Long],
     base: Option[Long] = None) {
   def describe: Map[String, Any] = Map("query" -> query, "batch" -> batch, "offsets" -> offsets) ++
     watermark.map("watermark" -> _) ++ base.map("base" -> _)
@@ -61,7 +75,9 @@ object StreamBatch {
     val running = session.sharedState.activeStreamingQueries.get(UUID.fromString(query))
     val logged = new Path(new Path(running.resolvedCheckpointRoot, "offsets"), batch.toString)
     val in = logged.getFileSystem(session.sessionState.newHadoopConf()).open(logged)
-    val bytes = try in.readAllBytes() finally in.close()
+    val bytes =
+      try in.readAllBytes()
+      finally in.close()
     val digest = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(bytes))
     StreamBatch(query, batch, digest, running.outputMode.toString.toLowerCase, watermarkIn(bytes))
   }
@@ -77,13 +93,18 @@ object StreamBatch {
 class StreamTarget(source: PaimonTable, described: JsonNode, batch: StreamBatch, kind: Option[String])
     extends PaimonTable(source.catalog, described, source.byPath) {
   override lazy val schema: StructType = kind.foldLeft(JvmFrames.schema(described.get("schema"))) {
-    (columns, name) => columns.add(StructField(name, StringType)) }
+    (columns, name) => columns.add(StructField(name, StringType))
+  }
   override protected def streamed: Option[Map[String, Any]] = Some(batch.describe)
 }
 
 /** Writes one micro-batch: an INSERT of its rows by name, or an INSERT OVERWRITE for the output mode `complete`. */
-case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, relation: Option[DataSourceV2Relation],
-    emptied: Seq[String], child: SparkPlan) extends V2CommandExec with UnaryExecNode {
+case class PaimonStreamExec(
+    owner: SparkSession,
+    write: PaimonStreamingWrite,
+    relation: Option[DataSourceV2Relation],
+    emptied: Seq[String],
+    child: SparkPlan) extends V2CommandExec with UnaryExecNode {
   override def output: Seq[Attribute] = Nil
   override def nodeName: String = "PaimonStreamWrite"
   override def simpleString(maxFields: Int): String = s"PaimonStreamWrite ${write.table.name}"
@@ -93,9 +114,14 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     StopRequests.watch(UUID.fromString(batch.query), write.table.catalog, write.table.token)
     checkNulls()
     if (MergedSchemas.wanted(owner, write.options, write.table.properties.asScala.toMap)) MergedSchemas.merge(
-      write.table, write.options, StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
-    val begun = Engine.json("stream_begin", Map("table" -> write.table.token, "options" -> write.options,
-      "stream" -> batch.describe, "mode" -> batch.mode), write.table.catalog, idempotent = false)
+      write.table,
+      write.options,
+      StructType(child.schema.filterNot(f => PaimonStreamExec.Kinds.contains(f.name))))
+    val begun = Engine.json(
+      "stream_begin",
+      Map("table" -> write.table.token, "options" -> write.options, "stream" -> batch.describe, "mode" -> batch.mode),
+      write.table.catalog,
+      idempotent = false)
     Json.optional(begun, "table").foreach(
       insert(_, batch.copy(base = Some(begun.get("base").asLong())), rows(batch, begun.get("few"))))
     Nil
@@ -106,9 +132,11 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     val refused = write.table.schema.filterNot(_.nullable).map(_.name).filter(n => emptied.exists(conf.resolver(_, n)))
     if (refused.nonEmpty) {
       val (name, columns) = (write.table.name, refused.map(c => s"'$c'").mkString(", "))
-      throw new PaimonException(s"[UNSUPPORTED_FEATURE] The stream writes changelog_sum, _avg, _min or _max to NOT NULL " +
-        s"columns of table $name: $columns. They are NULL for a group that has lost its last row, a row of the kind -D. " +
-        s"Write coalesce(…, 0) around them, or ALTER TABLE $name ALTER COLUMN ${refused.head} DROP NOT NULL.",
+      throw new PaimonException(
+        s"[UNSUPPORTED_FEATURE] The stream writes changelog_sum, _avg, _min or _max to NOT NULL " +
+          s"columns of table $name: $columns. They are NULL for a group that has lost its last row, a row of the " +
+          "kind -D. " +
+          s"Write coalesce(…, 0) around them, or ALTER TABLE $name ALTER COLUMN ${refused.head} DROP NOT NULL.",
         "UNSUPPORTED_FEATURE")
     }
   }
@@ -140,16 +168,20 @@ case class PaimonStreamExec(owner: SparkSession, write: PaimonStreamingWrite, re
     owner.sharedState.cacheManager.recacheByPlan(owner, into)
   }
 
-  private def analyzed(statement: V2WriteCommand): DataFrame = owner.sessionState.executePlan(statement).analyzed match {
-    case resolved: V2WriteCommand => Dataset.ofRows(owner, resolved.query)
-  }
+  private def analyzed(statement: V2WriteCommand): DataFrame =
+    owner.sessionState.executePlan(statement).analyzed match {
+      case resolved: V2WriteCommand => Dataset.ofRows(owner, resolved.query)
+    }
 
   /** Refuses columns that the table lacks. */
   private def checkNames(taken: Seq[String], columns: Seq[String]): Unit = {
     val unknown = child.schema.fieldNames.filterNot(n => taken.exists(conf.resolver(_, n)))
-    if (unknown.nonEmpty) throw new PaimonException(s"[COLUMN_NOT_FOUND] The rows of the stream have columns that table " +
-      s"${write.table.name} lacks: ${unknown.map(n => s"'$n'").mkString(", ")}. The table has ${columns.mkString(", ")}. " +
-      "Rename or drop these columns, or set write.merge-schema.", "COLUMN_NOT_FOUND")
+    if (unknown.nonEmpty) throw new PaimonException(
+      s"[COLUMN_NOT_FOUND] The rows of the stream have columns that table " +
+        s"${write.table.name} lacks: ${unknown.map(n => s"'$n'").mkString(", ")}. The table has " +
+        s"${columns.mkString(", ")}. " +
+        "Rename or drop these columns, or set write.merge-schema.",
+      "COLUMN_NOT_FOUND")
   }
 
   /** The rows with the defaults of columns that they lack; without one, a column that is not nullable is an error. */
@@ -175,6 +207,7 @@ object Stopped {
 }
 
 object PaimonStreamExec {
+
   /** Columns with the kind of each row of a stream of changes. */
   val Kinds: Seq[String] = Seq("rowkind", "_row_kind")
 }

@@ -11,13 +11,34 @@ private object JdbcColumn {
   def row(table: Listed, field: StructField, ordinal: Int): Array[AnyRef] = {
     val dataType = CharVarcharUtils.getRawType(field.metadata).getOrElse(field.dataType)
     val default =
-      if (field.metadata.contains(CURRENT_DEFAULT_COLUMN_METADATA_KEY)) field.metadata.getString(CURRENT_DEFAULT_COLUMN_METADATA_KEY)
+      if (field.metadata.contains(CURRENT_DEFAULT_COLUMN_METADATA_KEY))
+        field.metadata.getString(CURRENT_DEFAULT_COLUMN_METADATA_KEY)
       else null
     val nullable = if (field.nullable) DatabaseMetaData.columnNullable else DatabaseMetaData.columnNoNulls
-    Array[AnyRef](table.catalog, table.schema, table.name, field.name, Int.box(code(dataType)), dataType.sql,
-      boxed(size(dataType)), null, boxed(digits(dataType)), boxed(radix(dataType)), Int.box(nullable),
-      field.getComment().getOrElse(""), default, null, null, null, Int.box(ordinal),
-      if (field.nullable) "YES" else "NO", null, null, null, null, "NO")
+    Array[AnyRef](
+      table.catalog,
+      table.schema,
+      table.name,
+      field.name,
+      Int.box(code(dataType)),
+      dataType.sql,
+      boxed(size(dataType)),
+      null,
+      boxed(digits(dataType)),
+      boxed(radix(dataType)),
+      Int.box(nullable),
+      field.getComment().getOrElse(""),
+      default,
+      null,
+      null,
+      null,
+      Int.box(ordinal),
+      if (field.nullable) "YES" else "NO",
+      null,
+      null,
+      null,
+      null,
+      "NO")
   }
 
   /** A pattern that matches exactly one name; null and the empty name match all. */

@@ -14,7 +14,12 @@ import org.apache.spark.sql.paimonbridge.PaimonCatalog
 import org.apache.spark.sql.types.StructType
 
 /** A table or view in a listing; `schema` and `keys` are loaded on demand. */
-private class Listed(val catalog: String, val schema: String, val name: String, val kind: String, val comment: String,
+private class Listed(
+    val catalog: String,
+    val schema: String,
+    val name: String,
+    val kind: String,
+    val comment: String,
     load: => (StructType, Seq[String])) {
   lazy val (columns, primaryKeys) = load
 }
@@ -65,14 +70,16 @@ private class Listing(spark: SparkSession) extends Logging {
     val own = if (catalog == session && namespace.length == 1) sessionTables(namespace(0)) else Nil
     val known = own.map(_.name).toSet
     val listed = manager.catalog(catalog) match {
-      case c: TableCatalog => skipping(s"the tables of ${namespace.quoted}", Seq.empty[Identifier])(c.listTables(namespace).toSeq)
+      case c: TableCatalog =>
+        skipping(s"the tables of ${namespace.quoted}", Seq.empty[Identifier])(c.listTables(namespace).toSeq)
       case _ => Nil
     }
     val (views, tables) = listed.filter(i => !known(i.name()) && matches(i.name())).partition {
       val all = viewsOf(catalog, namespace)
       i => all(i.name())
     }
-    def one(kind: String)(i: Identifier) = new Listed(catalog, Listing.plain(namespace), i.name(), kind, "", load(catalog, i))
+    def one(kind: String)(i: Identifier) =
+      new Listed(catalog, Listing.plain(namespace), i.name(), kind, "", load(catalog, i))
     own.filter(t => matches(t.name)) ++ views.map(one(Listing.View)) ++ (manager.catalog(catalog) match {
       case ours: PaimonCatalog => tables.grouped(Listing.AtOnce).flatMap(together(ours, namespace, _))
       case _ => tables.map(one(Listing.Table))
@@ -81,8 +88,9 @@ private class Listing(spark: SparkSession) extends Logging {
 
   /** Tables whose columns are loaded in one request. */
   private def together(ours: PaimonCatalog, namespace: Array[String], tables: Seq[Identifier]): Seq[Listed] = {
-    lazy val loaded = skipping(s"the columns of ${namespace.quoted}", Map.empty[String, Either[String, Listing.Columns]])(
-      ours.columnsOf(namespace, tables.map(_.name())))
+    lazy val loaded =
+      skipping(s"the columns of ${namespace.quoted}", Map.empty[String, Either[String, Listing.Columns]])(
+        ours.columnsOf(namespace, tables.map(_.name())))
     tables.map { i =>
       def columns = loaded.get(i.name()).fold(load(ours.name(), i))(
         _.fold(leftOut(s"the table ${i.quoted}", Listing.NoColumns), identity))
@@ -92,14 +100,15 @@ private class Listing(spark: SparkSession) extends Logging {
 
   private def viewsOf(catalog: String, namespace: Array[String]): Set[String] = manager.catalog(catalog) match {
     case ours: PaimonCatalog => skipping(s"the views of ${namespace.quoted}", Seq.empty[Identifier])(
-      ours.listViews(namespace).toSeq).map(_.name()).toSet
+        ours.listViews(namespace).toSeq).map(_.name()).toSet
     case _ => Set.empty
   }
 
   private def load(catalog: String, ident: Identifier): (StructType, Seq[String]) =
     skipping(s"the table ${ident.quoted}", Listing.NoColumns) {
       val table = manager.catalog(catalog).asTableCatalog.loadTable(ident)
-      val keys = Option(table.properties().get("primary-key")).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
+      val keys =
+        Option(table.properties().get("primary-key")).toSeq.flatMap(_.split(",")).map(_.trim).filter(_.nonEmpty)
       (CatalogV2Util.v2ColumnsToStructType(table.columns()), keys)
     }
 
@@ -115,16 +124,25 @@ private class Listing(spark: SparkSession) extends Logging {
       c <- here
       found <- state.catalog.listTables(state.catalog.globalTempDatabase, "*", includeLocalTempViews = true)
       space = found.database.getOrElse("") if Listing.matcher(schema)(space) && matches(found.table)
-    } yield view(c, space, state.catalog.getTempViewOrPermanentTableMetadata(TableIdentifier(found.table, found.database)))
+    } yield view(
+      c,
+      space,
+      state.catalog.getTempViewOrPermanentTableMetadata(TableIdentifier(found.table, found.database)))
   }
 
   private def view(catalog: String, schema: String, t: CatalogTable): Listed =
-    new Listed(catalog, schema, t.identifier.table,
-      if (t.tableType == CatalogTableType.VIEW) Listing.View else Listing.Table, t.comment.getOrElse(""), (t.schema, Nil))
+    new Listed(
+      catalog,
+      schema,
+      t.identifier.table,
+      if (t.tableType == CatalogTableType.VIEW) Listing.View else Listing.Table,
+      t.comment.getOrElse(""),
+      (t.schema, Nil))
 
   /** A table that cannot be read, or that is dropped meanwhile, does not hide the others. */
   private def skipping[T](what: String, otherwise: T)(found: => T): T =
-    try found catch { case NonFatal(e) => leftOut(what, otherwise)(e.getMessage) }
+    try found
+    catch { case NonFatal(e) => leftOut(what, otherwise)(e.getMessage) }
 
   private def leftOut[T](what: String, otherwise: T)(reason: String): T = {
     logWarning(s"JDBC metadata leaves out $what: $reason")
@@ -135,6 +153,7 @@ private class Listing(spark: SparkSession) extends Logging {
 private object Listing {
   val Table = "TABLE"
   val View = "VIEW"
+
   /** The columns of a table and its primary key. */
   type Columns = (StructType, Seq[String])
   val NoColumns: Columns = (new StructType(), Nil)
@@ -144,7 +163,8 @@ private object Listing {
   /** The name of a namespace: as it is, without quotes, unless it has several parts. */
   def plain(namespace: Array[String]): String = if (namespace.length == 1) namespace.head else namespace.quoted
 
-  /** Whether a name matches a pattern of JDBC, in which a backslash escapes; `*` of Hive's clients matches all names. */
+  /** Whether a name matches a pattern of JDBC, in which a backslash escapes; `*` of Hive's clients matches all
+    * names. */
   def matcher(pattern: String): String => Boolean =
     if (pattern == null || pattern.isEmpty || pattern == "%" || pattern == "*") _ => true
     else {

@@ -37,8 +37,13 @@ private class SchemasOperation(val session: SparkSession, parent: HiveSession, c
 
 /** DatabaseMetaData.getTables, ordered by kind, schema and name. Comments are those of the session catalog, because
   * others would require loading each table. */
-private class TablesOperation(val session: SparkSession, parent: HiveSession, catalog: String, schema: String,
-    table: String, kinds: JList[String])
+private class TablesOperation(
+    val session: SparkSession,
+    parent: HiveSession,
+    catalog: String,
+    schema: String,
+    table: String,
+    kinds: JList[String])
     extends GetTablesOperation(parent, catalog, schema, table, kinds) with SparkOperation {
   override def runInternal(): Unit = {
     setState(OperationState.RUNNING)
@@ -53,8 +58,13 @@ private class TablesOperation(val session: SparkSession, parent: HiveSession, ca
 }
 
 /** DatabaseMetaData.getColumns. */
-private class ColumnsOperation(val session: SparkSession, parent: HiveSession, catalog: String, schema: String,
-    table: String, column: String)
+private class ColumnsOperation(
+    val session: SparkSession,
+    parent: HiveSession,
+    catalog: String,
+    schema: String,
+    table: String,
+    column: String)
     extends GetColumnsOperation(parent, catalog, schema, table, column) with SparkOperation {
   override def runInternal(): Unit = {
     setState(OperationState.RUNNING)
@@ -71,7 +81,11 @@ private class ColumnsOperation(val session: SparkSession, parent: HiveSession, c
 
 /** DatabaseMetaData.getPrimaryKeys: the columns of the property `primary-key`. Names of another case are only meant if
   * there is no table of exactly these names. */
-private class PrimaryKeysOperation(val session: SparkSession, parent: HiveSession, catalog: String, schema: String,
+private class PrimaryKeysOperation(
+    val session: SparkSession,
+    parent: HiveSession,
+    catalog: String,
+    schema: String,
     table: String)
     extends GetPrimaryKeysOperation(parent, catalog, schema, table) with SparkOperation {
   private val keys = Fields.get(classOf[GetPrimaryKeysOperation], this, "rowSet").asInstanceOf[RowSet]
@@ -79,7 +93,8 @@ private class PrimaryKeysOperation(val session: SparkSession, parent: HiveSessio
   override def runInternal(): Unit = {
     setState(OperationState.RUNNING)
     try {
-      val near = new Listing(session).tables(catalog, JdbcColumn.exact(schema), JdbcColumn.exact(table), Set(Listing.Table))
+      val near =
+        new Listing(session).tables(catalog, JdbcColumn.exact(schema), JdbcColumn.exact(table), Set(Listing.Table))
       val same = near.filter(t => t.name == table && (schema == null || schema.isEmpty || t.schema == schema))
       for {
         t <- if (same.isEmpty) near else same

@@ -22,6 +22,7 @@ import org.apache.spark.sql.hive.thriftserver.server.SparkSQLOperationManager
  * statement if all connections share a session that is older than the server.
  */
 object ThriftMetadata extends Logging {
+
   /** What Spark has for the server that has these operations. */
   @volatile private var served: AnyRef = _
 
@@ -32,7 +33,9 @@ object ThriftMetadata extends Logging {
       if (listener ne served) server(listener).foreach { running =>
         served = listener
         try install(sessions(running))
-        catch { case NonFatal(e) => logWarning("JDBC metadata lists only the session catalog on this release of Spark.", e) }
+        catch {
+          case NonFatal(e) => logWarning("JDBC metadata lists only the session catalog on this release of Spark.", e)
+        }
       }
     }
   }
@@ -41,7 +44,9 @@ object ThriftMetadata extends Logging {
     Fields.get(listener.getClass, listener, "server").asInstanceOf[Option[HiveServer2]]
 
   private def sessions(server: HiveServer2): SessionManager =
-    server.getServices.asScala.collectFirst { case c: org.apache.hive.service.cli.CLIService => c.getSessionManager }.get
+    server.getServices.asScala.collectFirst { case c: org.apache.hive.service.cli.CLIService =>
+      c.getSessionManager
+    }.get
 
   private def install(manager: SessionManager): Unit = manager.getOperationManager match {
     case _: CatalogOperations =>
@@ -49,7 +54,8 @@ object ThriftMetadata extends Logging {
       val own = new CatalogOperations(stock)
       Fields.set(classOf[SessionManager], manager, "operationManager", own)
       Fields.set(classOf[SparkSQLSessionManager], manager, "sparkSqlOperationManager", own)
-      Fields.get(classOf[SessionManager], manager, "handleToSession").asInstanceOf[JMap[SessionHandle, HiveSession]].values().asScala
+      Fields.get(classOf[SessionManager], manager, "handleToSession").asInstanceOf[
+        JMap[SessionHandle, HiveSession]].values().asScala
         .foreach(_.setOperationManager(own))
   }
 }
@@ -67,9 +73,10 @@ private object Fields {
   }
 }
 
-/** The operations of Spark's Thrift server, with metadata of all catalogs. Its sessions and running operations are those
-  * of `stock`: other threads may use it until it is replaced. */
+/** The operations of Spark's Thrift server, with metadata of all catalogs. Its sessions and running operations are
+  * those of `stock`: other threads may use it until it is replaced. */
 private class CatalogOperations(stock: SparkSQLOperationManager) extends SparkSQLOperationManager {
+
   /** The map of Hive's operation manager, which Spark's one finds only from a direct subclass. */
   override val handleToOperation: JMap[OperationHandle, Operation] =
     Fields.get(classOf[OperationManager], stock, "handleToOperation").asInstanceOf[JMap[OperationHandle, Operation]]
@@ -89,15 +96,26 @@ private class CatalogOperations(stock: SparkSQLOperationManager) extends SparkSQ
   override def newGetSchemasOperation(parent: HiveSession, catalog: String, schema: String): GetSchemasOperation =
     synchronized(kept(new SchemasOperation(of(parent), parent, catalog, schema)))
 
-  override def newGetTablesOperation(parent: HiveSession, catalog: String, schema: String, table: String,
+  override def newGetTablesOperation(
+      parent: HiveSession,
+      catalog: String,
+      schema: String,
+      table: String,
       types: JList[String]): MetadataOperation =
     synchronized(kept(new TablesOperation(of(parent), parent, catalog, schema, table, types)))
 
-  override def newGetColumnsOperation(parent: HiveSession, catalog: String, schema: String, table: String,
+  override def newGetColumnsOperation(
+      parent: HiveSession,
+      catalog: String,
+      schema: String,
+      table: String,
       column: String): GetColumnsOperation =
     synchronized(kept(new ColumnsOperation(of(parent), parent, catalog, schema, table, column)))
 
-  override def newGetPrimaryKeysOperation(parent: HiveSession, catalog: String, schema: String,
+  override def newGetPrimaryKeysOperation(
+      parent: HiveSession,
+      catalog: String,
+      schema: String,
       table: String): GetPrimaryKeysOperation =
     synchronized(kept(new PrimaryKeysOperation(of(parent), parent, catalog, schema, table)))
 }

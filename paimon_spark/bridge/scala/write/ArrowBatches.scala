@@ -19,7 +19,11 @@ import org.apache.spark.unsafe.hash.Murmur3_x86_32
 
 /** The rows of `columns` as Arrow batches, each an Arrow stream in the binary column `rows`. With `task`, an
   * attribute with the values of `TaskOf`, each batch has rows of one task only, and the task is output too. */
-case class ArrowBatches(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+case class ArrowBatches(
+    columns: Seq[Attribute],
+    task: Option[Attribute],
+    tasks: Int,
+    output: Seq[Attribute],
     child: LogicalPlan) extends UnaryNode {
   @transient override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
@@ -35,7 +39,11 @@ object ArrowBatches {
 }
 
 /** Runs `ArrowBatches`. */
-case class ArrowBatchesExec(columns: Seq[Attribute], task: Option[Attribute], tasks: Int, output: Seq[Attribute],
+case class ArrowBatchesExec(
+    columns: Seq[Attribute],
+    task: Option[Attribute],
+    tasks: Int,
+    output: Seq[Attribute],
     child: SparkPlan) extends UnaryExecNode {
   @transient override lazy val references: AttributeSet = AttributeSet(columns ++ task)
   override def producedAttributes: AttributeSet = AttributeSet(output)
@@ -65,9 +73,11 @@ case class BatchLimits(rows: Int, bytes: Long)
 
 object BatchLimits {
   private val Batch = 8L << 20
+
   /** Maximum total size of the batches that a task fills concurrently. */
   private val Together = 64L << 20
   private val Worthwhile = 64L << 10
+
   /** Overhead of a column in a batch, and minimum size of its values to justify it. */
   private val Column = 2L << 10
 
@@ -81,7 +91,11 @@ object BatchLimits {
 }
 
 /** Packs rows into one batch per task; `tasks` is 0 if rows are not divided by task. */
-final class BatchBuilder(rows: Iterator[UnsafeRow], schema: StructType, tasks: Int, limits: BatchLimits,
+final class BatchBuilder(
+    rows: Iterator[UnsafeRow],
+    schema: StructType,
+    tasks: Int,
+    limits: BatchLimits,
     open: () => RowPacker) extends Iterator[InternalRow] {
   private val ordinal = schema.length
   private val batches = new Array[OpenBatch](math.max(tasks, 1))
@@ -189,7 +203,9 @@ private class ConfiguredRDD(source: RDD[InternalRow], changes: Map[String, Strin
 
   override def compute(split: Partition, context: TaskContext): Iterator[InternalRow] = {
     val conf = new SQLConf
-    context.getLocalProperties.asScala.foreach { case (k, v) => if (k.startsWith("spark.sql.")) conf.setConfString(k, v) }
+    context.getLocalProperties.asScala.foreach { case (k, v) =>
+      if (k.startsWith("spark.sql.")) conf.setConfString(k, v)
+    }
     changes.foreach { case (k, v) => conf.setConfString(k, v) }
     SQLConf.withExistingConf(conf)(source.iterator(split, context))
   }

@@ -181,6 +181,7 @@ final class ModHasher extends KeyHasher {
 case class KeyColumn(method: String, reserved: Int)
 
 object KeyColumn {
+
   /** `precision` is the table's own for timestamps; Spark's type has none. */
   def of(dataType: DataType, precision: Int): KeyColumn = dataType match {
     case BooleanType => KeyColumn("putBoolean", 0)
@@ -196,7 +197,8 @@ object KeyColumn {
     case TimestampType | TimestampNTZType =>
       if (precision <= 3) KeyColumn("putMillis", 0) else KeyColumn("putMicros", 8)
     case other => throw new PaimonException(
-      s"[UNSUPPORTED_FEATURE] A column of type ${other.catalogString} cannot be a bucket key.", "UNSUPPORTED_FEATURE")
+        s"[UNSUPPORTED_FEATURE] A column of type ${other.catalogString} cannot be a bucket key.",
+        "UNSUPPORTED_FEATURE")
   }
 }
 
@@ -251,11 +253,13 @@ case class PaimonKeyHash(function: String, children: Seq[Expression], precisions
     val n = total.map(_.genCode(ctx))
     val before = n.fold("")(_.code.toString)
     val end = n.fold(s"$hasher.hash()")(g => s"$hasher.bucket(${g.value})")
-    ev.copy(code = code"""
+    ev.copy(
+      code = code"""
       $hasher.reset();
       $body
       $before
-      int ${ev.value} = $end;""", isNull = FalseLiteral)
+      int ${ev.value} = $end;""",
+      isNull = FalseLiteral)
   }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[Expression]): Expression =
@@ -280,10 +284,12 @@ case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int)
     val ref = ctx.addReferenceObj("taskTable", table, "int[]")
     val (l, r) = (left.genCode(ctx), right.genCode(ctx))
     val own = if (classes > 0) s"Math.floorMod(${r.value}, $classes)" else s"${r.value}"
-    ev.copy(code = code"""
+    ev.copy(
+      code = code"""
       ${l.code}
       ${r.code}
-      int ${ev.value} = $ref[Math.floorMod(${l.value} + $own, $tasks)];""", isNull = FalseLiteral)
+      int ${ev.value} = $ref[Math.floorMod(${l.value} + $own, $tasks)];""",
+      isNull = FalseLiteral)
   }
 
   override protected def withNewChildrenInternal(newLeft: Expression, newRight: Expression): Expression =
@@ -291,6 +297,7 @@ case class TaskOf(left: Expression, right: Expression, classes: Int, tasks: Int)
 }
 
 object TaskOf {
+
   /** For each task, the smallest number whose Spark hash selects it. */
   def inverse(tasks: Int): Array[Int] = {
     val found = Array.fill(tasks)(-1)

@@ -14,8 +14,14 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
 /** MERGE INTO as one join. The source is evaluated once, and so is every clause. */
-class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched: Seq[MergeAction],
-    notMatched: Seq[MergeAction], notMatchedBySource: Seq[MergeAction], forced: Boolean = false)
+class MergeIntoRows(
+    target: Target,
+    source: LogicalPlan,
+    on: Expression,
+    matched: Seq[MergeAction],
+    notMatched: Seq[MergeAction],
+    notMatchedBySource: Seq[MergeAction],
+    forced: Boolean = false)
     extends RowStatement(target, "MERGE", forced) {
   private val actions = matched ++ notMatched ++ notMatchedBySource
   override protected def rewriting: RowStatement =
@@ -28,8 +34,10 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def onlyInserts: Boolean = matched.isEmpty && notMatchedBySource.isEmpty
 
   override def validate(): Unit = {
-    Target.refuse((on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
-      "A subquery in a condition of MERGE INTO", "Join it into the source instead.")
+    Target.refuse(
+      (on +: actions.flatMap(_.condition)).exists(SubqueryExpression.hasSubquery),
+      "A subquery in a condition of MERGE INTO",
+      "Join it into the source instead.")
     matched.foreach { case u: UpdateAction if keyed && !keepsKey(u.assignments) => refuseKeyUpdate(); case _ => }
     notMatchedBySource.foreach { case u: UpdateAction if setsKey(u.assignments) => refuseKeyUpdate(); case _ => }
   }
@@ -37,14 +45,15 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   override protected def description: String = {
     val clauses = Seq("MATCHED" -> matched, "NOT MATCHED" -> notMatched, "NOT MATCHED BY SOURCE" -> notMatchedBySource)
     val all = clauses.flatMap { case (when, actions) =>
-      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${description(a)}") }
+      actions.map(a => s" WHEN $when${where(a.condition, "AND")} THEN ${description(a)}")
+    }
     s"MERGE INTO ${table.name} ON ${text(on)}${all.mkString}"
   }
 
   private def description(action: MergeAction): String = action match {
     case u: UpdateAction => s"UPDATE SET ${sets(u.assignments)}"
     case i: InsertAction => s"INSERT (${columns.map(_.name).mkString(", ")}) VALUES (" +
-      s"${Target.values(i.assignments).map(text).mkString(", ")})"
+        s"${Target.values(i.assignments).map(text).mkString(", ")})"
     case _ => "DELETE"
   }
 
@@ -57,7 +66,9 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   private def isEqual(a: Attribute, value: Expression): Boolean = {
     def same(e: Expression) = bare(e, a.dataType)
     val given = same(value)
-    given.semanticEquals(a) || equal.exists { case (l, r) => same(l).semanticEquals(a) && same(r).semanticEquals(given) }
+    given.semanticEquals(a) || equal.exists { case (l, r) =>
+      same(l).semanticEquals(a) && same(r).semanticEquals(given)
+    }
   }
 
   /** Whether every key column is assigned itself, or what it equals by ON. */
@@ -104,8 +115,8 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
   private def insertsOnly: LogicalPlan = {
     val missing = Join(source, rows, LeftAnti, Some(on), JoinHint.NONE)
     val noPlaces = if (!placed) Nil else rows.output.drop(columns.size)
-    val padded = Project(source.output ++ noPlaces.map(a => Alias(Literal.create(null, a.dataType), a.name)(a.exprId)),
-      missing)
+    val padded =
+      Project(source.output ++ noPlaces.map(a => Alias(Literal.create(null, a.dataType), a.name)(a.exprId)), missing)
     chosen(padded, notMatched.map(Literal.TrueLiteral -> _))
   }
 
@@ -122,13 +133,16 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
     val once =
       if (!checked) joined
       else Filter(MatchedOnce(If(both, number.toAttribute, Literal.create(null, LongType)), statement, remedy), joined)
-    chosen(once, matched.map(both -> _) ++ notMatched.map(And(Not(here), there) -> _) ++
-      notMatchedBySource.map(And(here, Not(there)) -> _))
+    chosen(
+      once,
+      matched.map(both -> _) ++ notMatched.map(And(Not(here), there) -> _) ++
+        notMatchedBySource.map(And(here, Not(there)) -> _))
   }
 
   /** Target rows that satisfy the conditions of ON over the target alone; all rows if unmatched rows count too. */
   protected def candidates: LogicalPlan = {
-    val own = if (notMatchedBySource.nonEmpty) Nil else ConjunctiveParts(on).filter(c =>
+    val own = if (notMatchedBySource.nonEmpty) Nil
+    else ConjunctiveParts(on).filter(c =>
       c.references.nonEmpty && c.references.subsetOf(AttributeSet(columns)) && c.deterministic)
     own.reduceOption(And).fold[LogicalPlan](rows)(Filter(_, rows))
   }
@@ -158,7 +172,8 @@ class MergeIntoRows(target: Target, source: LogicalPlan, on: Expression, matched
 }
 
 /** True for every number that this task has not seen yet and for null; a number seen twice is an error. */
-case class MatchedOnce(child: Expression, statement: String, remedy: String) extends UnaryExpression with Nondeterministic
+case class MatchedOnce(child: Expression, statement: String, remedy: String) extends UnaryExpression
+    with Nondeterministic
     with CodegenFallback {
   @transient private var seen: Roaring64Bitmap = _
 
@@ -174,7 +189,8 @@ case class MatchedOnce(child: Expression, statement: String, remedy: String) ext
       val row = number.asInstanceOf[Long]
       if (seen.contains(row)) throw new TaskFailed(
         s"[MERGE_CARDINALITY_VIOLATION] $statement found a row that matches several rows of the source. $remedy",
-        "MERGE_CARDINALITY_VIOLATION", "UsageError")
+        "MERGE_CARDINALITY_VIOLATION",
+        "UsageError")
       seen.addLong(row)
     }
     true

@@ -20,12 +20,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** Writes by name with `write.merge-schema`: the table gets the columns of the rows before Spark compares the two. */
 case class MergeSchemas(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case w: V2WriteCommand if w.isByName && merges(w, w.table, optionsOf(w)) => command(w, w.table, w.query, optionsOf(w))
-    case i: InsertIntoStatement if i.byName => i.table match {
-      case u: UnresolvedRelation if merges(i, u, ReferenceOptions.given(u)) =>
-        command(i, u, i.query, ReferenceOptions.given(u))
-      case _ => plan
-    }
+    case w: V2WriteCommand if w.isByName && merges(w, w.table, optionsOf(w)) =>
+      command(w, w.table, w.query, optionsOf(w))
+    case i: InsertIntoStatement if i.byName =>
+      i.table match {
+        case u: UnresolvedRelation if merges(i, u, ReferenceOptions.given(u)) =>
+          command(i, u, i.query, ReferenceOptions.given(u))
+        case _ => plan
+      }
     case _ => plan
   }
 
@@ -99,7 +101,9 @@ object MergedSchemas {
   def wanted(session: SparkSession, options: Map[String, String], stored: => Map[String, String]): Boolean =
     options.collectFirst { case (k, v) if k.equalsIgnoreCase(Key) => v } match {
       case Some(given) => isTrue(given)
-      case None => session.conf.getAll.exists { case (k, v) => k.startsWith(OfSession) && k.endsWith(s".$Key") && isTrue(v) } ||
+      case None => session.conf.getAll.exists { case (k, v) =>
+          k.startsWith(OfSession) && k.endsWith(s".$Key") && isTrue(v)
+        } ||
         stored.get(Key).exists(isTrue)
     }
 
@@ -114,6 +118,9 @@ object MergedSchemas {
 
   /** Adds the new columns of the rows to a table, by the options. */
   def merge(table: PaimonTable, options: Map[String, String], rows: StructType): Unit =
-    Engine.json("merge_schema", Map("table" -> table.token, "options" -> options,
-      "schema" -> Json.parse(rows.asNullable.json)), table.catalog, idempotent = false)
+    Engine.json(
+      "merge_schema",
+      Map("table" -> table.token, "options" -> options, "schema" -> Json.parse(rows.asNullable.json)),
+      table.catalog,
+      idempotent = false)
 }

@@ -34,17 +34,23 @@ class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
     updates.map {
       case (a, v) if v.semanticEquals(a) => v
       case (a, v) => groups.find(g => g.sequence.contains(a.name) || g.columns.contains(a.name)) match {
-        case None if grouped(a.name) => v
-        case None => refuse(And(IsNull(v), IsNotNull(a)), v, s"the merge engine partial-update ignores the null for column '${a.name}'",
-          "Put the column into a sequence group, or leave it as it is.")
-        case Some(g) if (g.sequence ++ g.columns).find(isSet).contains(a.name) =>
-          val pairs = updates.filter { case (c, _) => g.sequence.contains(c.name) }
-          val sequence = g.sequence.flatMap(n => pairs.find(_._1.name == n))
-          refuse(Or(sequence.map { case (_, n) => IsNull(n): Expression }.reduce(And), older(sequence)), v,
-            s"the sequence (${g.sequence.mkString(", ")}) of the new row is null or older than that of the stored row",
-            "Set the sequence fields to values that are not older.")
-        case _ => v
-      }
+          case None if grouped(a.name) => v
+          case None => refuse(
+              And(IsNull(v), IsNotNull(a)),
+              v,
+              s"the merge engine partial-update ignores the null for column '${a.name}'",
+              "Put the column into a sequence group, or leave it as it is.")
+          case Some(g) if (g.sequence ++ g.columns).find(isSet).contains(a.name) =>
+            val pairs = updates.filter { case (c, _) => g.sequence.contains(c.name) }
+            val sequence = g.sequence.flatMap(n => pairs.find(_._1.name == n))
+            refuse(
+              Or(sequence.map { case (_, n) => IsNull(n): Expression }.reduce(And), older(sequence)),
+              v,
+              s"the sequence (${g.sequence.mkString(", ")}) of the new row is null " +
+                "or older than that of the stored row",
+              "Set the sequence fields to values that are not older.")
+          case _ => v
+        }
     }
   }
 
@@ -55,14 +61,18 @@ class PartialUpdates(table: String, groups: Seq[SequenceGroup]) {
     else {
       val fields = columns.filter(c => removing.exists(_.sequence.contains(c.name)))
       val none = fields.map(c => IsNull(c): Expression).reduce(And)
-      refuse(none, columns.head, s"the sequence (${fields.map(_.name).mkString(", ")}) of a row to delete is null",
+      refuse(
+        none,
+        columns.head,
+        s"the sequence (${fields.map(_.name).mkString(", ")}) of a row to delete is null",
         "Set the sequence of these rows first.") +: columns.tail
     }
   }
 
   private def older(sequence: Seq[(Attribute, Expression)]): Expression =
     sequence.foldRight(Literal.FalseLiteral: Expression) { case ((stored, written), rest) =>
-      val less = Or(And(IsNull(written), IsNotNull(stored)), Coalesce(Seq(LessThan(written, stored), Literal.FalseLiteral)))
+      val less =
+        Or(And(IsNull(written), IsNotNull(stored)), Coalesce(Seq(LessThan(written, stored), Literal.FalseLiteral)))
       Or(less, And(EqualNullSafe(written, stored), rest))
     }
 
@@ -86,7 +96,8 @@ object PartialUpdates {
 }
 
 /** `value`, unless `when` is true: then the statement fails. */
-case class RefusedIf(when: Expression, value: Expression, message: String) extends BinaryExpression with CodegenFallback {
+case class RefusedIf(when: Expression, value: Expression, message: String) extends BinaryExpression
+    with CodegenFallback {
   override def left: Expression = when
   override def right: Expression = value
   override def dataType: DataType = value.dataType

@@ -5,14 +5,24 @@ import org.apache.spark.sql.catalyst.plans.logical._
 
 /** INSERT INTO … REPLACE WHERE: the rows of a condition are deleted and those of a query are inserted, in one commit.
   *
-  * In a table with a primary key, both are joined by the key: a row of the query replaces the row that would be deleted,
-  * and is inserted as by any INSERT if there is none. */
-class ReplaceRows(target: Target, source: LogicalPlan, assignments: Seq[Assignment], condition: Expression,
+  * In a table with a primary key, both are joined by the key: a row of the query replaces the row that would be
+  * deleted, and is inserted as by any INSERT if there is none. */
+class ReplaceRows(
+    target: Target,
+    source: LogicalPlan,
+    assignments: Seq[Assignment],
+    condition: Expression,
     forced: Boolean = false)
-    extends MergeIntoRows(target, source, ReplaceRows.sameKey(target, assignments),
+    extends MergeIntoRows(
+      target,
+      source,
+      ReplaceRows.sameKey(target, assignments),
       if (target.table.primaryKeys.isEmpty) Nil else Seq(UpdateAction(None, assignments)),
-      Seq(InsertAction(None, assignments)), Seq(DeleteAction(None)), forced) {
-  override protected def rewriting: RowStatement = new ReplaceRows(target, source, assignments, condition, forced = true)
+      Seq(InsertAction(None, assignments)),
+      Seq(DeleteAction(None)),
+      forced) {
+  override protected def rewriting: RowStatement =
+    new ReplaceRows(target, source, assignments, condition, forced = true)
   override protected def description: String = s"INSERT INTO ${table.name}${where(Some(condition), "REPLACE WHERE")}"
   override protected def statement: String = s"INSERT INTO ${table.name} REPLACE WHERE"
   override protected def remedy: String = "Make the query unique in the primary key, for example with GROUP BY."
@@ -24,6 +34,7 @@ class ReplaceRows(target: Target, source: LogicalPlan, assignments: Seq[Assignme
 }
 
 object ReplaceRows {
+
   /** `query` has the columns of the table, in order; the query may read the table itself. */
   def apply(target: Target, condition: Expression, query: LogicalPlan): ReplaceRows = {
     val source = Project(query.output.map(a => Alias(a, a.name)()), query)

@@ -22,22 +22,29 @@ case class RowLevelRule(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case d: DeleteFromTable if d.resolved =>
       Target.of(d.table).fold[LogicalPlan](d)(t => command(new DeleteRows(t, d.condition)))
-    case u: UpdateTable if u.resolved => Target.of(u.table).fold[LogicalPlan](u) { t =>
-      t.refuseOthers(u.assignments, "UPDATE")
-      val aligned = Target.align(u.copy(table = t.standIn)).asInstanceOf[UpdateTable]
-      command(new UpdateRows(t, aligned.assignments, u.condition))
-    }
-    case m: MergeIntoTable if m.resolved => Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
-      Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
-      (m.matchedActions ++ m.notMatchedActions ++ m.notMatchedBySourceActions).foreach {
-        case action: UpdateAction => t.refuseOthers(action.assignments, "MERGE")
-        case action: InsertAction => t.refuseOthers(action.assignments, "MERGE")
-        case _ =>
+    case u: UpdateTable if u.resolved =>
+      Target.of(u.table).fold[LogicalPlan](u) { t =>
+        t.refuseOthers(u.assignments, "UPDATE")
+        val aligned = Target.align(u.copy(table = t.standIn)).asInstanceOf[UpdateTable]
+        command(new UpdateRows(t, aligned.assignments, u.condition))
       }
-      val aligned = Target.align(m.copy(targetTable = t.standIn)).asInstanceOf[MergeIntoTable]
-      command(new MergeIntoRows(t, m.sourceTable, m.mergeCondition, aligned.matchedActions,
-        aligned.notMatchedActions, aligned.notMatchedBySourceActions))
-    }
+    case m: MergeIntoTable if m.resolved =>
+      Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
+        Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
+        (m.matchedActions ++ m.notMatchedActions ++ m.notMatchedBySourceActions).foreach {
+          case action: UpdateAction => t.refuseOthers(action.assignments, "MERGE")
+          case action: InsertAction => t.refuseOthers(action.assignments, "MERGE")
+          case _ =>
+        }
+        val aligned = Target.align(m.copy(targetTable = t.standIn)).asInstanceOf[MergeIntoTable]
+        command(new MergeIntoRows(
+          t,
+          m.sourceTable,
+          m.mergeCondition,
+          aligned.matchedActions,
+          aligned.notMatchedActions,
+          aligned.notMatchedBySourceActions))
+      }
     case o: OverwriteByExpression if o.resolved && o.write.isEmpty => replaced(o)
   }
 
@@ -70,8 +77,10 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
   /** Refuses values for metadata columns, which Spark would leave out. */
   def refuseOthers(assignments: Seq[Assignment], operation: String): Unit =
     assignments.flatMap(_.key.references).find(a => !columns.exists(_.exprId == a.exprId)).foreach { a =>
-      throw new PaimonException(s"[INVALID_ARGUMENT] $operation cannot set ${a.name}, which is no column of table " +
-        s"${relation.table.name}. It has ${columns.map(_.name).mkString(", ")}.", "INVALID_ARGUMENT")
+      throw new PaimonException(
+        s"[INVALID_ARGUMENT] $operation cannot set ${a.name}, which is no column of table " +
+          s"${relation.table.name}. It has ${columns.map(_.name).mkString(", ")}.",
+        "INVALID_ARGUMENT")
     }
 
   /** A condition as a filter over partitions, if it is one. */
@@ -82,7 +91,7 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
     }
     if (condition == Literal.TrueLiteral) Some(Array.empty)
     else if (SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
-        !condition.references.subsetOf(AttributeSet(columns))) None
+      !condition.references.subsetOf(AttributeSet(columns))) None
     else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
       case _: PlaceholderRelation => Some(Array.empty)
       case Filter(simple, _: PlaceholderRelation) => filters(ConjunctiveParts(simple))
@@ -163,26 +172,35 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   protected val table: PaimonTable = target.table
   protected val columns: Seq[Attribute] = target.columns
   protected val keyed: Boolean = table.primaryKeys.nonEmpty
+
   /** The new values of each clause that updates rows. */
   protected def updates: Seq[Seq[Assignment]] = Nil
   protected def deletes: Boolean = onlyDeletes
+
   /** Whether the statement has the same effect if it runs again. */
   protected def repeatable: Boolean = false
   private lazy val changed: Set[String] = updates.flatMap(u =>
     columns.zip(Target.values(u)).collect { case (a, v) if !keeps(a, v) => a.name }).toSet
+
   /** Whether a column has the assigned value already. */
   protected def keeps(a: Attribute, value: Expression): Boolean = value.semanticEquals(a)
+
   /** Whether the statement does nothing but delete. */
   protected def onlyDeletes: Boolean = false
+
   /** The kinds of its changes of rows, by which the merge engine decides whether their files are rewritten. */
   protected def changeKinds: Seq[String] = Seq(operation)
+
   /** Whether the files of changed rows of a table with a primary key are rewritten. */
   protected lazy val rewrites: Boolean = keyed && (forced || changeKinds.exists(table.rewrites))
   protected lazy val placed: Boolean = !keyed || rewrites || (onlyDeletes && table.marksDeletes)
+
   /** The checks of rows that are merged. */
   protected def checks: Option[PartialUpdates] = if (rewrites) None else table.partialUpdates
+
   /** The same statement, rewriting files. */
   protected def rewriting: RowStatement
+
   /** Whether no row that the statement writes was in the table before. */
   protected def onlyInserts: Boolean = false
   private val routing = table.routingKeys.map(_.toLowerCase).toSet
@@ -229,7 +247,8 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   protected def removed: RowChange = {
     val kept = checks.fold(
-      columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType)): Seq[Expression])(_.removed(columns))
+      columns.map(a => if (keyed || routes(a)) a else Literal.create(null, a.dataType)): Seq[Expression])(_.removed(
+      columns))
     RowChange(kept, RowChange.Delete, present = true)
   }
 
@@ -246,7 +265,8 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   /** The values of the columns that the statement changes in some row; the others are not read. */
   private def changedValues(assignments: Seq[Assignment]): Seq[Expression] =
     columns.zip(Target.values(assignments)).map { case (a, v) =>
-      if (changed(a.name)) v else Literal.create(null, a.dataType) }
+      if (changed(a.name)) v else Literal.create(null, a.dataType)
+    }
 
   protected def inserted(assignments: Seq[Assignment]): Seq[RowChange] =
     Seq(RowChange(Target.values(assignments), RowChange.Insert, present = false))
@@ -258,7 +278,8 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
 
   protected def refuseKeyUpdate(): Nothing = throw new PaimonException(
     s"[INVALID_ARGUMENT] $operation cannot change the primary key (${table.primaryKeys.mkString(", ")}) of table " +
-      s"${table.name}. Leave the key as it is, or delete the row and insert it under the new key.", "INVALID_ARGUMENT")
+      s"${table.name}. Leave the key as it is, or delete the row and insert it under the new key.",
+    "INVALID_ARGUMENT")
 
   /** The rows to write: `choice` is the clause that applies to a row; with one clause there is none. */
   protected def changes(clauses: Seq[Seq[RowChange]], choice: Option[Attribute], child: LogicalPlan): LogicalPlan = {
@@ -278,12 +299,14 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
     def chosen(dataType: DataType, of: RowChange => Expression): Expression = choice match {
       case None => images.head.map(of).get
       case Some(clause) =>
-        CaseWhen(images.zipWithIndex.collect { case (Some(image), i) => EqualTo(clause, Literal(i)) -> of(image) },
+        CaseWhen(
+          images.zipWithIndex.collect { case (Some(image), i) => EqualTo(clause, Literal(i)) -> of(image) },
           Some(Literal.create(null, dataType)))
     }
     val values = columns.zipWithIndex.map { case (a, i) => chosen(a.dataType, _.values(i)) }
     val kind = chosen(ByteType, image => Literal(image.kind))
-    val places = if (!placed) Nil else MetadataColumns.All.map { name =>
+    val places = if (!placed) Nil
+    else MetadataColumns.All.map { name =>
       val attribute = place(name)
       chosen(attribute.dataType, image => if (image.present) attribute else Literal.create(null, attribute.dataType))
     }
@@ -291,10 +314,19 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   }
 
   protected def write(session: ClassicSession, plan: LogicalPlan): Unit =
-    Engine.json("change_rows", Map("table" -> table.token, "operation" -> operation, "rewrites" -> rewrites,
-      "only_new" -> onlyInserts, "columns" -> columns.map(_.name).filter(changed), "deletes" -> deletes,
-      "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap), table.catalog,
-      Seq(Dataset.ofRows(session, plan)), idempotent = false)
+    Engine.json(
+      "change_rows",
+      Map(
+        "table" -> table.token,
+        "operation" -> operation,
+        "rewrites" -> rewrites,
+        "only_new" -> onlyInserts,
+        "columns" -> columns.map(_.name).filter(changed),
+        "deletes" -> deletes,
+        "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap),
+      table.catalog,
+      Seq(Dataset.ofRows(session, plan)),
+      idempotent = false)
 }
 
 private object RowStatement {
@@ -333,11 +365,13 @@ class UpdateRows(target: Target, assignments: Seq[Assignment], condition: Option
   override protected def repeatable: Boolean = (condition ++ Target.values(assignments)).forall(_.deterministic)
   override def validate(): Unit = if (setsKey(assignments)) refuseKeyUpdate()
 
-  override protected def description: String = s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
+  override protected def description: String =
+    s"UPDATE ${table.name} SET ${sets(assignments)}${where(condition, "WHERE")}"
 
   override protected def execute(session: ClassicSession): Unit =
     write(session, changes(Seq(checked), None, condition.fold[LogicalPlan](rows)(Filter(_, rows))))
 
   private def checked: Seq[RowChange] = checks.fold(updated(assignments)) { p =>
-    updated(assignments).map(c => c.copy(values = p.checked(columns, c.values))) }
+    updated(assignments).map(c => c.copy(values = p.checked(columns, c.values)))
+  }
 }

@@ -34,7 +34,7 @@ object RowPacker {
     val spark = ArrowWriter.create(schema, zone, true, large)
     val columns = spark.root.getFieldVectors.asScala.zip(schema).map { case (v, f) => PackedColumn(v, f.dataType) }
     val packer = if (columns.forall(_.isDefined)) new DirectPacker(spark.root, columns.flatten.toArray)
-      else new SparkPacker(spark)
+    else new SparkPacker(spark)
     packer.release()
     packer
   }
@@ -105,6 +105,7 @@ private abstract class PackedColumn(vector: FieldVector) {
 }
 
 private object PackedColumn {
+
   /** The column if its memory can be written directly. */
   def apply(vector: FieldVector, dataType: DataType): Option[PackedColumn] = (vector, dataType) match {
     case (v: TinyIntVector, ByteType) => Some(new Bytes1(v))

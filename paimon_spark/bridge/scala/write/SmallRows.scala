@@ -24,6 +24,7 @@ import org.apache.spark.util.Utils
 
 /** The rows of a query that are so few that the engine writes them itself, without a job of Python workers. */
 object SmallRows {
+
   /** Maximum size of the input of a query for so few rows. */
   private val Source = 1L << 20
 
@@ -41,27 +42,32 @@ object SmallRows {
     val execution = frame.queryExecution
     val (session, wanted) = (execution.sparkSession, execution.analyzed.output)
     def limited(found: Array[InternalRow], given: Seq[Attribute], values: Seq[Expression]): String =
-      if (found.length > rows) null else SQLConf.withExistingConf(session.sessionState.conf)(
+      if (found.length > rows) null
+      else SQLConf.withExistingConf(session.sessionState.conf)(
         pack(found, bytes, UnsafeProjection.create(values, given), wanted))
     def local(of: LocalRelation, values: Seq[Expression]): String =
       limited(of.data.iterator.take(rows + 1).toArray, of.output, values)
-    computed(execution.analyzed).map { case (given, values) => local(given, values) }.getOrElse(execution.optimizedPlan match {
-      case given: LocalRelation => local(given, given.output)
-      case plan if !readsLittle(plan) => null
-      case _ if !run => Unknown
-      case _ =>
-        val given = execution.executedPlan.output
-        limited(SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeTake(rows + 1)),
-          given, given)
-    })
+    computed(execution.analyzed).map { case (given, values) => local(given, values) }.getOrElse(
+      execution.optimizedPlan match {
+        case given: LocalRelation => local(given, given.output)
+        case plan if !readsLittle(plan) => null
+        case _ if !run => Unknown
+        case _ =>
+          val given = execution.executedPlan.output
+          limited(
+            SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeTake(rows + 1)),
+            given,
+            given)
+      })
   }
 
   /** Given rows and the values that a plan computes from them, if the optimizer has nothing to add: it would evaluate
     * them by an interpreter. */
-  private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] = EliminateSubqueryAliases(plan) match {
-    case PhysicalOperation(columns, Nil, given: LocalRelation) if columns.forall(isPlain) => Some((given, columns))
-    case _ => None
-  }
+  private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] =
+    EliminateSubqueryAliases(plan) match {
+      case PhysicalOperation(columns, Nil, given: LocalRelation) if columns.forall(isPlain) => Some((given, columns))
+      case _ => None
+    }
 
   private def isPlain(e: Expression): Boolean = e match {
     case _: Attribute | _: Literal => true
@@ -84,7 +90,9 @@ object SmallRows {
   private def pack(rows: Array[InternalRow], most: Int, values: UnsafeProjection, columns: Seq[Attribute]): String = {
     val schema = StructType(columns.map(a => StructField(a.name, a.dataType, a.nullable, a.metadata)))
     val conf = SQLConf.get
-    val batch = new OpenBatch(0, RowPacker(schema, conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes),
+    val batch = new OpenBatch(
+      0,
+      RowPacker(schema, conf.sessionLocalTimeZone, conf.arrowUseLargeVarTypes),
       BatchLimits(Int.MaxValue, most))
     var size = 0L
     try {

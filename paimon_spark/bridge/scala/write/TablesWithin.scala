@@ -11,7 +11,9 @@ object TablesWithin {
   /** The path of a table that is the directory or below it, or of a directory of views, or null. A
     * listing of all files is one request for a thousand of them on object stores. */
   def first(store: FileSystem, directory: Path): String = {
-    val files = try store.listFiles(directory, true) catch { case _: FileNotFoundException => return null }
+    val files =
+      try store.listFiles(directory, true)
+      catch { case _: FileNotFoundException => return null }
     while (files.hasNext) {
       val file = files.next().getPath
       val parent = file.getParent
