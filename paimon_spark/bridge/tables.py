@@ -109,7 +109,14 @@ def load_named(
 def load_token(
     envelope: Envelope, token: TableToken, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
 ) -> Table:
-    """Return the table of a token at the schema that the query was analysed with.
+    """Return the table of a token at the schema that the query was analysed with; the arguments are as below."""
+    return load_newest(envelope, token, options, use).at_schema(token.schema_id)
+
+
+def load_newest(
+    envelope: Envelope, token: TableToken, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
+) -> Table:
+    """Return the table of a token at its newest schema.
 
     Args:
         envelope: the request.
@@ -136,7 +143,7 @@ def load_token(
         table = table.with_options({"scan.timestamp-millis": str(token.moment)})
     elif token.snapshot is not None:
         table = pinned(table, token.snapshot)
-    return table.at_schema(token.schema_id)
+    return table
 
 
 def split_branch(identifier: Identifier, options: Mapping[str, str]) -> tuple[Identifier, dict[str, str]]:

@@ -220,3 +220,18 @@ def test_variants_are_written_and_read(spark: SparkSession, properties: str) -> 
 def test_a_variant_needs_parquet(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="type VARIANT in avro files cannot be created"):
         spark.sql("CREATE TABLE t (id INT, v VARIANT) TBLPROPERTIES ('file.format' = 'avro')")
+
+
+@pytest.mark.parametrize("change", ["ALTER COLUMN v DROP NOT NULL", "DROP COLUMN v"])
+def test_rows_without_a_value_that_a_frame_requires(spark: SparkSession, change: str) -> None:
+    spark.sql("DROP TABLE IF EXISTS t")
+    spark.sql("CREATE TABLE t (id INT, v INT NOT NULL, w INT)")
+    spark.sql("INSERT INTO t VALUES (1, 10, 100)")
+    before, frame, one = spark.table("t"), spark.table("t"), spark.table("t").select("id")
+    spark.sql(f"ALTER TABLE t {change}")
+    assert [tuple(r) for r in before.collect()] == [(1, 10, 100)]
+    spark.sql("INSERT INTO t (id, w) VALUES (2, 200)")
+    with pytest.raises(Exception, match=r"\[UNSUPPORTED_FEATURE\] The column 'v' .* newer files"):
+        frame.collect()
+    assert [list(r) for r in one.orderBy("id").collect()] == [[1], [2]]
+    assert rows(spark, "SELECT id, w FROM t ORDER BY id") == [(1, 100), (2, 200)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
-from paimon_spark.bridge.tables import TableToken, load_token, pinned
+from paimon_spark.bridge.tables import TableToken, load_newest, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.read.superseded_rows import SUPERSEDED
 from paimon_spark.core.scan.top import RowOrder
@@ -29,6 +29,7 @@ from paimon_spark.engine.fallback import plan_reads, total_rows
 from paimon_spark.engine.local_read import is_small, read_small
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.spark.bucket_layout import bucket_layout
 from paimon_spark.spark.conf import drops_retracts
 from paimon_spark.spark.jvm_frames import arrow_frame, session_for
@@ -155,7 +156,7 @@ def _bytes(plan: SelectPlan, columns: tuple[str, ...]) -> int:
 
 def _plan(request: Request) -> PlannedScan:
     args = request.args
-    table = _table(request)
+    table, lost = _table(request)
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan())
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
     columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
@@ -171,6 +172,8 @@ def _plan(request: Request) -> PlannedScan:
             order=_order(args.get("order")),
         ),
     )
+    if lost:
+        _check_no_newer_files(plans, table, lost)
     readings = tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans)
     plain = not (metadata or system.keep_kinds or args["table"].get("writes"))
     return PlannedScan(plans, readings, plain and is_small(plans))
@@ -210,10 +213,30 @@ def _how(request: Request) -> ReadOptions:
     return ReadOptions(drop_retracts=drops_retracts(envelope.conf), local_zone=envelope.zone)
 
 
-def _table(request: Request) -> Table:
+def _table(request: Request) -> tuple[Table, tuple[str, ...]]:
+    """Return the table at the schema of the query, and the NOT NULL columns read that newer files may have as NULL."""
     args = request.args
-    table = load_token(request.envelope, TableToken.of(args["table"]), args["options"])
-    return pinned(table, args["snapshot"]) if args.get("snapshot") is not None else table
+    token = TableToken.of(args["table"])
+    newest = load_newest(request.envelope, token, args["options"])
+    table = newest.at_schema(token.schema_id)
+    lost: tuple[str, ...] = ()
+    if newest is not table:
+        required = {f.id for f in newest.schema.fields if not f.type.nullable}
+        held = [f for f in table.schema.fields if not f.type.nullable and f.name in args["columns"]]
+        lost = tuple(f.name for f in held if f.id not in required)
+    return (pinned(table, args["snapshot"]) if args.get("snapshot") is not None else table), lost
+
+
+def _check_no_newer_files(plans: Iterable[SelectPlan], table: Table, lost: Sequence[str]) -> None:
+    """Reject a read of files of a newer schema: Spark would take a NULL in a NOT NULL column for a value."""
+    known = table.schema.id
+    own = [p for p in plans if p.table.schema.id == known]
+    if any(f.schema_id > known for plan in own for split in plan.splits for f in split.files):
+        raise UnsupportedError(
+            f"The column '{lost[0]}' of table {table.name} was NOT NULL when the query was analysed. "
+            "In newer files it may be NULL.",
+            hint="Create the DataFrame again, or run the statement again.",
+        )
 
 
 def _predicate(request: Request, table: Table) -> Predicate:
