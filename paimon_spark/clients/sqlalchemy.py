@@ -238,11 +238,11 @@ class PaimonDialect(HiveDialect):
 
     def get_schema_names(self, connection: Any, **_: Any) -> list[str]:
         """Return the databases of the current catalog; one whose name has a dot or a backquote is in backquotes."""
-        return [_unquoted(row[0]) for row in connection.execute(text("SHOW DATABASES"))]
+        return [_unquoted(row[0]) for row in _answer(connection, "SHOW DATABASES")]
 
     def get_catalog_names(self, connection: Any, **_: Any) -> list[str]:
         """Return the catalogs of the session."""
-        return [row[0] for row in connection.execute(text("SHOW CATALOGS"))]
+        return [row[0] for row in _answer(connection, "SHOW CATALOGS")]
 
     def get_table_names(self, connection: Any, schema: str | None = None, **_: Any) -> list[str]:
         """Return the tables of a database, without views."""

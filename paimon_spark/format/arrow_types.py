@@ -71,7 +71,8 @@ _FROM_ARROW: dict[pa.DataType, AtomicType] = {
     pa.time64("us"): AtomicType(TypeRoot.TIME, precision=6),
     pa.time64("ns"): AtomicType(TypeRoot.TIME, precision=9),
 }
-_UNIT_PRECISION = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+UNIT_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""The digits of a second that an Arrow unit has."""
 
 
 def timestamp_unit(precision: int) -> str:
@@ -216,7 +217,7 @@ def _atomic_from_arrow(t: pa.DataType) -> AtomicType:
         return AtomicType(TypeRoot.DECIMAL, precision=t.precision, scale=t.scale)
     if pa.types.is_timestamp(t):
         root = TypeRoot.TIMESTAMP if t.tz is None else TypeRoot.TIMESTAMP_LTZ
-        return AtomicType(root, precision=_UNIT_PRECISION[t.unit])
+        return AtomicType(root, precision=UNIT_DIGITS[t.unit])
     if pa.types.is_fixed_size_binary(t):
         return AtomicType(TypeRoot.BINARY, length=t.byte_width)
     if t in _FROM_ARROW:

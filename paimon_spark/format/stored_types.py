@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
-from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.arrow_types import UNIT_DIGITS, to_arrow_type
 from paimon_spark.format.int96 import AS_BYTES, shown_as_bytes
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.variant_shredding import is_shredded
@@ -20,7 +20,6 @@ from paimon_spark.fs.base import FileIO
 from paimon_spark.spec.types import ArrayType, AtomicType, DataType, MapType, RowType, TypeRoot
 
 _HYBRID_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _SHORT_INTEGERS = {TypeRoot.TINYINT: 8, TypeRoot.SMALLINT: 16, TypeRoot.INT: 32}
 _MICROS = 6
 _VARIANT = {"value": pa.binary(), "metadata": pa.binary()}
@@ -111,4 +110,4 @@ def _is_timestamp(found: pa.DataType, t: AtomicType, file_format: str) -> bool:
         return local and precision >= _MICROS  # writers store instants
     if not pa.types.is_timestamp(found) or local != (found.tz is not None):
         return False
-    return file_format == "orc" or _DIGITS[found.unit] <= min(precision, _MICROS)
+    return file_format == "orc" or UNIT_DIGITS[found.unit] <= min(precision, _MICROS)

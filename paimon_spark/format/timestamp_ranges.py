@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrow_types import UNIT_DIGITS
 
 BILLION = 1_000_000_000
 PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": BILLION}
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class OutOfRangeError(ArithmeticError):
@@ -47,8 +47,8 @@ def check_range(seconds: I64, nanos: I64, target: pa.DataType) -> None:
     beyond |= ((seconds == low) & (fraction < least)) | ((seconds == high) & (fraction > most))
     if beyond.any():
         raise OutOfRangeError(
-            f"a timestamp {int(seconds[beyond][0])} seconds after 1970-01-01; with {_DIGITS[target.unit]} digits of a "
-            f"second, timestamps here reach {high} seconds to either side"
+            f"a timestamp {int(seconds[beyond][0])} seconds after 1970-01-01; with {UNIT_DIGITS[target.unit]} digits "
+            f"of a second, timestamps here reach {high} seconds to either side"
         )
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.errors import ErrorKind, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.time_fractions import floored
 from paimon_spark.spec.defaults import sql_default
 from paimon_spark.spec.types import (
     BYTES,
@@ -238,7 +239,4 @@ def batch_for_spark(batch: pa.RecordBatch, variants: Mapping[str, pa.DataType] |
 def _cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_time64(column.type):
         return pc.divide(column.cast(pa.int64()), 1000).cast(wanted)
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(column.type) and column.type.unit == "ns":
-        floored = pc.floor_temporal(column, unit="microsecond")
-        return floored.cast(wanted)
-    return column.cast(wanted, safe=False)
+    return floored(column, wanted).cast(wanted, safe=False)

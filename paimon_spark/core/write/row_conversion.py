@@ -15,11 +15,11 @@ from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.casts.times import UTC, instant_millis
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
-from paimon_spark.core.write.time_fractions import without_fractions
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
+from paimon_spark.format.time_fractions import without_fractions
 from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.merge_rules import RefusedKind, refused_kinds

@@ -104,3 +104,13 @@ def test_the_default_collation_written_out_is_a_plain_string() -> None:
     assert type_from_spark("string collate UTF8_BINARY") == type_from_spark("string")
     with pytest.raises(UnsupportedError, match="UTF8_BINARY_RTRIM"):
         type_from_spark("string collate UTF8_BINARY_RTRIM")
+
+
+def test_nanoseconds_are_cut_downwards_in_nested_values_too() -> None:
+    times = pa.array([-1500, None], pa.int64()).view(pa.timestamp("ns"))
+    lists = pa.ListArray.from_arrays([0, 1, 2], times)
+    batch = batch_for_spark(
+        pa.record_batch([times, lists, pa.StructArray.from_arrays([times], ["x"])], ["t", "l", "s"])
+    )
+    micros = [batch["t"], batch["l"].values, batch["s"].field("x")]
+    assert [m.cast(pa.int64()).to_pylist() for m in micros] == [[-2, None]] * 3

@@ -1,11 +1,12 @@
-"""Times with more fractional digits than a column has, which are cut downwards, also before 1970, as Paimon does."""
+"""Times with more fractional digits than a type has, which are cut downwards, also before 1970, as Paimon does."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_FINENESS = {"s": 0, "ms": 1, "us": 2, "ns": 3}
+from paimon_spark.format.arrow_types import UNIT_DIGITS
+
 _NAMES = {"ms": "millisecond", "us": "microsecond"}
 
 
@@ -13,12 +14,12 @@ def without_fractions(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.Chunke
     """Return a column whose times, those in nested values too, are whole in the units of `wanted`."""
     if not _is_finer(column.type, wanted):
         return column
-    return pa.chunked_array([_cut(chunk, wanted) for chunk in column.chunks], column.type)
+    return pa.chunked_array([floored(chunk, wanted) for chunk in column.chunks], column.type)
 
 
 def _is_finer(given: pa.DataType, wanted: pa.DataType) -> bool:
     if pa.types.is_timestamp(given) and pa.types.is_timestamp(wanted):
-        return _FINENESS[given.unit] > _FINENESS[wanted.unit]
+        return UNIT_DIGITS[given.unit] > UNIT_DIGITS[wanted.unit]
     alike = pa.types.is_nested(given) and given.id == wanted.id and given.num_fields == wanted.num_fields
     return alike and any(_is_finer(g, w) for g, w in zip(_parts(given), _parts(wanted), strict=True))
 
@@ -29,7 +30,8 @@ def _parts(t: pa.DataType) -> list[pa.DataType]:
     return [t.field(i).type for i in range(t.num_fields)]
 
 
-def _cut(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+def floored(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return an array as `without_fractions` does a column."""
     t = array.type
     if not _is_finer(t, wanted):
         return array
@@ -39,9 +41,9 @@ def _cut(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     whole = pa.concat_arrays([array.slice(0, 0), array]) if array.offset else array
     mask = whole.is_null() if whole.null_count else None
     if pa.types.is_struct(t):
-        members = [_cut(whole.field(i), w) for i, w in enumerate(_parts(wanted))]
+        members = [floored(whole.field(i), w) for i, w in enumerate(_parts(wanted))]
         return pa.StructArray.from_arrays(members, fields=list(t), mask=mask)
     if pa.types.is_map(t):
-        keys, items = _cut(whole.keys, wanted.key_type), _cut(whole.items, wanted.item_type)
+        keys, items = floored(whole.keys, wanted.key_type), floored(whole.items, wanted.item_type)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=t, mask=mask)
-    return type(whole).from_arrays(whole.offsets, _cut(whole.values, wanted.value_type), type=t, mask=mask)
+    return type(whole).from_arrays(whole.offsets, floored(whole.values, wanted.value_type), type=t, mask=mask)
