@@ -198,6 +198,12 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _threads(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of 1 or more")
+    return int(text)
+
+
 def _add_sql(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     source = parser.add_mutually_exclusive_group()
@@ -291,7 +297,7 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
     _add_catalog(parser)
     parser.add_argument("statement", help="a CALL, or just the procedure with its arguments")
     parser.add_argument("--explain", action="store_true", help="show what would be done, and do nothing")
-    parser.add_argument("--threads", type=int, default=1, help="buckets to work on at once (default 1)")
+    parser.add_argument("--threads", type=_threads, default=1, help="buckets to work on at once (default 1)")
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
     parser.set_defaults(run=_call, passes_on=False)
 
@@ -311,7 +317,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--database", help="the database, whose tables are all examined if --table is not given")
     parser.add_argument("--format", choices=(*FORMATS, "html"), default="table", help="default: table")
     parser.add_argument("--no-listing", action="store_true", help="list no directories: no missing files, no orphans")
-    parser.add_argument("--threads", type=int, default=1, help="directories to list at once (default 1)")
+    parser.add_argument("--threads", type=_threads, default=1, help="directories to list at once (default 1)")
     parser.add_argument(
         "--fail-on", choices=("error", "warning", "info"), help="exit with 1 on a finding so severe or severer"
     )

@@ -243,3 +243,14 @@ def test_a_program_configures_its_current_catalog_when_asked_to() -> None:
     assert "spark.sql.defaultCatalog" not in plain.conf
     assert plain.conf["spark.sql.catalog.lake.file-format"] == "orc"
     assert current.conf["spark.sql.defaultCatalog"] == "lake"
+
+
+@pytest.mark.parametrize("threads", ["0", "-1", "two"])
+@pytest.mark.parametrize("words", [["call", "compact('db.t')"], ["doctor", "--table", "db.t"]])
+def test_numbers_of_threads_below_one_are_refused(
+    words: list[str], threads: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--threads", threads])
+    assert ended.value.code == 2
+    assert f"'{threads}' is not a number of 1 or more" in capsys.readouterr().err
