@@ -23,7 +23,7 @@ from paimon_spark.core.write.row_conversion import missing_values
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction, usual_strategy
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
-from paimon_spark.engine.fallback import plan_reads, read_plans, total_rows
+from paimon_spark.engine.fallback import plan_reads, read_plans, schema_of_read, total_rows
 from paimon_spark.engine.insert import Overwrite, write_arrow
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, list_tags, plan_create_tag, plan_delete_tags
@@ -250,10 +250,11 @@ class TableHandle:
     @checked
     def count(self, filter: str | None = None, version: int | str | None = None) -> int:  # noqa: A002
         """Return the number of rows, from metadata only if possible."""
-        rows = total_rows(self._plan((), filter, version, None, None))
+        plans = self._plan((), filter, version, None, None)
+        rows = total_rows(plans)
         if rows is not None:
             return rows
-        first = self.load().schema.field_names[:1]
+        first = plans[0].table.schema.field_names[:1]
         return self.to_arrow(first, filter, version).num_rows
 
     # ---- history
@@ -472,14 +473,18 @@ class TableHandle:
         table = self.load()
         if isinstance(version, int):
             table, version = table.with_options({"scan.snapshot-id": str(version)}), None
-        predicate: Predicate = TRUE if condition is None else parse_filter(condition, table.schema)
+        moment = None if as_of is None else millis(as_of, "as_of")
+        predicate: Predicate = TRUE
+        if condition is not None:
+            seen = schema_of_read(table, version=version, timestamp_millis=moment)
+            predicate = parse_filter(condition, seen)
         return plan_reads(
             table,
             columns=None if columns is None else names(columns, "columns"),
             predicate=predicate,
             limit=limit,
             version=version,
-            timestamp_millis=None if as_of is None else millis(as_of, "as_of"),
+            timestamp_millis=moment,
         )
 
     def _to_change(self) -> Table:

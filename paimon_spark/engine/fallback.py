@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from paimon_spark.core.metadata.scan_modes import scan_start
+from paimon_spark.core.metadata.time_travel import resolve_start
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows
 from paimon_spark.core.scan.chain_splits import BranchState
@@ -20,6 +22,7 @@ from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_chain
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, plan_select, read_batches
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -81,11 +84,37 @@ def _plan_pair(pair: _Pair, query: Query) -> tuple[SelectPlan, ...]:
     return without_partitions(own, BranchState(pair.other, seen).partitions()), other
 
 
+@translate_io_errors()
+def schema_of_read(
+    table: Table, *, version: str | int | None = None, timestamp_millis: int | None = None
+) -> TableSchema:
+    """Return the schema that a query sees: with time travel, that of the snapshot. The arguments are of `plan_reads`.
+
+    Raises:
+        NotFoundError: there is no such snapshot or tag.
+    """
+    query = Query(
+        columns=None,
+        predicate=None,
+        limit=None,
+        version=version,
+        timestamp_millis=timestamp_millis,
+        how=DEFAULT_READ,
+    )
+    if is_chain_read(table) or not query.travels(table):
+        return table.schema
+    if version is None and timestamp_millis is None and scan_start(table.options).reads_changes:
+        return table.schema
+    return resolve_start(table, version=version, timestamp_millis=timestamp_millis).schema
+
+
 def read_plans(plans: Sequence[SelectPlan], limit: int | None = None) -> Iterator[pa.RecordBatch]:
     """Return the rows of all plans of a query, read in this process, up to a limit."""
     schema = plans[0].schema
-    batches = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for plan in plans for b in read_batches(plan))
-    return first_rows(batches if len(plans) > 1 else read_batches(plans[0]), limit)
+    read = (batch for plan in plans for batch in read_batches(plan))
+    if len(plans) > 1 and len(schema):  # without columns, a batch of arrays has no rows
+        read = (pa.RecordBatch.from_arrays(b.columns, schema=schema) for b in read)
+    return first_rows(read, limit)
 
 
 def total_rows(plans: Sequence[SelectPlan]) -> int | None:
