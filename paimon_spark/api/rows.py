@@ -66,7 +66,9 @@ class ArrowInput:
             table = data
             return cls(table.schema, lambda: iter(table.to_batches()), repeatable=True)
         if isinstance(data, ArrowStream):
-            reader = _opened(pa.RecordBatchReader.from_stream, data)
+            # a C stream would turn an interrupt into an error of Arrow
+            direct = isinstance(data, pa.RecordBatchReader)
+            reader: Any = data if direct else _opened(pa.RecordBatchReader.from_stream, data)
             return cls(reader.schema, lambda: _read(reader), repeatable=False)
         if isinstance(data, ArrowArray):
             return cls.of(_opened(pa.record_batch, data))
@@ -90,8 +92,8 @@ def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
     """Yield the batches of a stream; a failure of its source becomes an ArgumentError."""
     try:
         yield from reader
-    except (pa.ArrowException, OSError) as e:
-        why = _STATUS.sub("", str(e).split(". Detail: ", 1)[0])
+    except Exception as e:
+        why = _STATUS.sub("", str(e).split(". Detail: ", 1)[0]) or type(e).__name__
         raise ArgumentError(f"The stream of rows failed: {why}.", hint="Nothing was written.") from e
 
 

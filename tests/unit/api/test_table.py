@@ -196,6 +196,22 @@ def test_nulls_and_failing_streams_leave_nothing_behind(catalog: CatalogHandle) 
     assert not list(Path(table.location).glob("bucket-*/*"))
 
 
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_a_stream_of_rows_is_not_an_error_about_the_rows(
+    catalog: CatalogHandle, ending: type[BaseException]
+) -> None:
+    table = catalog.create_table("t", SCHEMA)
+
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield from rows((1, "a", 1.0)).to_batches()
+        raise ending
+
+    with pytest.raises(ending):
+        table.append(pa.RecordBatchReader.from_batches(SCHEMA, interrupted()))
+    assert table.snapshots() == []
+    assert not list(Path(table.location).glob("bucket-*/*"))
+
+
 def test_wrong_uses_are_told(catalog: CatalogHandle) -> None:
     table = catalog.create_table("t", SCHEMA)
     with pytest.raises(UsageError, match="no primary key"):
