@@ -17,6 +17,10 @@ from paimon_spark.spec.time_texts import time_text
 
 WIDE = 120
 _STATUS = "status"
+_BREAKS = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_IN_TABLES = str.maketrans(_BREAKS)
+_IN_TSV = str.maketrans({"\\": "\\\\", **_BREAKS})
+"""The characters that would end a cell or a line of text, escaped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def printed(answer: Answer, form: str) -> list[str]:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerows([answer.names, *([_text(v, "") for v in row] for row in answer.rows)])
         return [out.getvalue().removesuffix("\n")]
-    cells = [[_text(v, "NULL") for v in row] for row in answer.rows]
+    escapes = _IN_TSV if form == "tsv" else _IN_TABLES
+    cells = [[_text(v, "NULL").translate(escapes) for v in row] for row in answer.rows]
     if form == "tsv":
         return ["\t".join(row) for row in [answer.names, *cells]]
     if not answer.rows and answer.is_plan:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import shlex
 import subprocess
 import sys
@@ -254,3 +257,23 @@ def test_numbers_of_threads_below_one_are_refused(
         main([*words, "--threads", threads])
     assert ended.value.code == 2
     assert f"'{threads}' is not a number of 1 or more" in capsys.readouterr().err
+
+
+def test_values_with_tabs_and_line_breaks_keep_rows_on_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, odd = str(tmp_path / "db.db" / "t"), "\t\n\\|"
+    options = {"bucket": "1", "csv.field-delimiter": odd}
+    new_table({"id": "INT"}, primary_key=["id"], options=options, file_io=LocalFileIO(), path=path)
+    run = ["call", "--warehouse", str(tmp_path), "config('db.t')", "--format"]
+
+    def printed(form: str) -> str:
+        assert main([*run, form]) == 0
+        return capsys.readouterr().out
+
+    rows = [line.split("\t") for line in printed("tsv").splitlines()]
+    assert {len(row) for row in rows} == {5}
+    assert dict(row[:2] for row in rows)["csv.field-delimiter"] == r"\t\n\\|"
+    assert r"  \t\n\|  " in printed("table")
+    assert {row["key"]: row["value"] for row in json.loads(printed("json"))}["csv.field-delimiter"] == odd
+    assert {row[0]: row[1] for row in csv.reader(io.StringIO(printed("csv")))}["csv.field-delimiter"] == odd
