@@ -184,6 +184,8 @@ def _pairs(options: argparse.Namespace) -> tuple[tuple[str, str], ...]:
 
 def _choice(options: argparse.Namespace) -> env.CatalogChoice:
     warehouse = str(options.warehouse)
+    if not warehouse.strip():
+        raise UsageError("--warehouse is empty.", hint="Give a directory; . is the current one.")
     if ":" not in warehouse.split("/", 1)[0]:
         warehouse = absolute(warehouse)
     return env.CatalogChoice(options.catalog, warehouse, _pairs(options))

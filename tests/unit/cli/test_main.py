@@ -277,3 +277,9 @@ def test_values_with_tabs_and_line_breaks_keep_rows_on_one_line(
     assert r"  \t\n\|  " in printed("table")
     assert {row["key"]: row["value"] for row in json.loads(printed("json"))}["csv.field-delimiter"] == odd
     assert {row[0]: row[1] for row in csv.reader(io.StringIO(printed("csv")))}["csv.field-delimiter"] == odd
+
+
+@pytest.mark.parametrize("words", [["call", "help()"], ["doctor", "--table", "db.t"], ["sql", "-e", "SELECT 1"]])
+def test_an_empty_warehouse_is_not_the_current_directory(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*words, "--warehouse", ""]) == 1
+    assert "--warehouse is empty. Give a directory" in capsys.readouterr().err
