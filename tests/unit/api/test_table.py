@@ -197,9 +197,7 @@ def test_nulls_and_failing_streams_leave_nothing_behind(catalog: CatalogHandle) 
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit])
-def test_an_interrupt_in_a_stream_of_rows_is_not_an_error_about_the_rows(
-    catalog: CatalogHandle, ending: type[BaseException]
-) -> None:
+def test_an_interrupt_in_a_stream_of_rows_stays_one(catalog: CatalogHandle, ending: type[BaseException]) -> None:
     table = catalog.create_table("t", SCHEMA)
 
     def interrupted() -> Iterator[pa.RecordBatch]:
