@@ -16,7 +16,7 @@ from paimon_spark.core.scan.splits import Split, known_rows
 from paimon_spark.core.table import Table
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.stats import ColumnStats
-from paimon_spark.spec.types import AtomicType, TypeRoot
+from paimon_spark.spec.types import DataType, TypeRoot, beyond_micros, has_root
 
 _ORDERED = frozenset(
     {
@@ -71,8 +71,7 @@ def top_splits(table: Table, splits: Sequence[Split], order: RowOrder, count: in
 
     Splits that must be merged are kept, except by their partition.
     """
-    field = table.schema.field(order.column)
-    if not isinstance(field.type, AtomicType) or field.type.root not in _ORDERED:
+    if not _is_ordered(table.schema.field(order.column).type, order):
         return splits
     ranks = _Ranks(table, order)
     parts = [part for split in splits for part in ranks.parts(split)]
@@ -86,6 +85,14 @@ def top_splits(table: Table, splits: Sequence[Split], order: RowOrder, count: in
         elif any(kept):
             out.append(_with_files(split, [i for i, stays in enumerate(kept) if stays]))
     return out
+
+
+def _is_ordered(t: DataType, order: RowOrder) -> bool:
+    """Return whether bounds determine the order of rows, and which of them further columns order.
+
+    Nanoseconds do not: Spark truncates times to microseconds, so that values with different bounds may be equal.
+    """
+    return has_root(t, _ORDERED) and (order.only or beyond_micros(t) is None)
 
 
 class _Part(NamedTuple):

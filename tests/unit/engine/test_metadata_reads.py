@@ -267,6 +267,21 @@ def _first(rows: Sequence[dict[str, Any]], order: RowOrder, count: int) -> list[
     return sorted(repr(r["k"]) for r, s in zip(ordered, shown, strict=True) if s == last) + shown[:count]
 
 
+@pytest.mark.parametrize("partition", [(), ("t",)])
+def test_first_rows_by_nanoseconds_and_another_column(partition: Sequence[str]) -> None:
+    table = new_table({"t": "TIMESTAMP(9)", "k": "INT"}, partition=partition)
+    for nanos in (1001, 1002, 3000):
+        times = pa.array([nanos], pa.timestamp("ns"))
+        write_arrow(table, pa.table({"t": times, "k": pa.array([nanos], pa.int32())}))
+
+    def files(*, only: bool) -> int:
+        how = replace(DEFAULT_READ, order=RowOrder("t", only=only))
+        return plan_select(table, limit=1, how=how).counts.files
+
+    assert files(only=True) == 1
+    assert files(only=False) == 3
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_limit_reads_enough(kind: str) -> None:
     for history in histories(kind, 6):
