@@ -103,6 +103,21 @@ def test_readers_find_what_spark_finds(spark: SparkSession, file_format: str) ->
     assert answers(spark, "t", conditions) == answers(spark, "v", conditions)
 
 
+def test_texts_that_are_not_utf_8_sort_by_their_bytes(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TEMPORARY VIEW v AS SELECT * FROM VALUES (1, 'a'), (2, '\uffff'), (3, '😀'), (4, NULL) AS v(id, s)"
+    )
+    spark.sql("CREATE TABLE t (id INT, s STRING) PARTITIONED BY (id)")
+    spark.sql("CREATE TABLE p (id INT, s STRING) PARTITIONED BY (s)")
+    for table in ("t", "p"):
+        spark.sql(f"INSERT INTO {table} SELECT * FROM v")
+    texts = [f"CAST(X'{x}' AS STRING)" for x in ("F0", "F09F", "FF")]
+    conditions = [f"s {op} {text}" for text in texts for op in ("=", "<", ">=")]
+    conditions += [f"startswith(s, {text})" for text in texts] + [f"s IN ('a', {text})" for text in texts]
+    assert answers(spark, "t", conditions) == answers(spark, "v", conditions)
+    assert answers(spark, "p", conditions) == answers(spark, "v", conditions)
+
+
 def test_orc_files_with_a_column_that_their_reader_does_not_know(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, ts TIMESTAMP, s STRUCT<t: TIMESTAMP>) TBLPROPERTIES ('file.format'='orc')")
     moment = "TIMESTAMP '2024-05-14 10:20:30'"

@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.expressions.{
   SortOrder
 }
 import org.apache.spark.sql.connector.expressions.filter.{And, Not, Or, Predicate}
+import org.apache.spark.unsafe.types.UTF8String
 
 /** Spark's pushed predicates and orders as JSON; unsupported ones are None and are evaluated by Spark. */
 object Predicates {
@@ -47,7 +48,11 @@ object Predicates {
   private def compare(op: String, column: String, v: Literal[_]): Option[Map[String, Any]] =
     literal(v).map(value => Map("op" -> op, "column" -> column, "value" -> value))
 
-  private def literal(v: Literal[_]): Option[Any] = Values.encode(v.value(), v.dataType())
+  /** A text that is not valid UTF-8 has no JSON text that sorts as its bytes do. */
+  private def literal(v: Literal[_]): Option[Any] = v.value() match {
+    case text: UTF8String if !text.isValid => None
+    case value => Values.encode(value, v.dataType())
+  }
 
   private def literals(children: Seq[Expression]): Option[Seq[Any]] = {
     val values = children.map { case v: Literal[_] => literal(v); case _ => None }

@@ -7,6 +7,7 @@ import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRela
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
 
 /** A value that is hidden from the file reader's filters: a comparison with it is evaluated on rows only. Writers
   * built on Arrow exclude NaN from the statistics of floating point columns, and Spark's reader would skip row
@@ -22,11 +23,12 @@ object PushDown {
   /** Returns a plan in which readers of `PaimonFileIndex` get only comparisons that they evaluate exactly.
     *
     * A column of milliseconds is compared with values truncated to milliseconds, which is wrong for values between
-    * two of them. ORC's filters convert days to `java.sql.Date`, which cannot represent some. */
+    * two of them. ORC's filters convert days to `java.sql.Date`, which cannot represent some. All filters convert
+    * texts to Java's, which cannot represent those that are not valid UTF-8. */
   def exact(plan: LogicalPlan): LogicalPlan = plan.transform {
     case f @ Filter(condition, child) =>
       val (millis, orc) = (reads(child)((_, index) => index.hasMillis), reads(child)((r, _) => isOrc(r)))
-      if (millis || orc) f.copy(condition = without(condition, isMoved(millis, orc))) else f
+      f.copy(condition = without(condition, isMoved(millis, orc)))
   }
 
   private def reads(plan: LogicalPlan)(test: (HadoopFsRelation, PaimonFileIndex) => Boolean): Boolean =
@@ -48,6 +50,7 @@ object PushDown {
     (dataType, value) match {
       case (TimestampType | TimestampNTZType, Some(micros: Long)) => millis && micros % MicrosPerMilli != 0
       case (DateType, Some(days: Int)) => orc && fromJavaDate(toJavaDate(days)) != days
+      case (_: StringType, Some(text: UTF8String)) => !text.isValid
       case (TimestampType | TimestampNTZType, None) => millis
       case (DateType, None) => orc
       case _ => false
