@@ -17,6 +17,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
 
 _TRUNCATE = re.compile(r"truncate\s*\(\s*(\d{1,9})\s*\)")
+_BEFORE_BLANKS = re.compile(r"[\x00-\x1f]")
 _MODES = ("none", "counts", "full")
 _MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = range(0xD800, 0xE000)
@@ -171,8 +172,11 @@ def comparable_stats(stats: ColumnStats, t: DataType) -> ColumnStats:
 
 
 def _unpadded(low: str | None) -> str | None:
-    """Return a lower bound of a CHAR that is valid whether or not its values are padded with blanks."""
-    return None if low is None else low.rstrip(" ")
+    """Return a lower bound of a CHAR that is valid whether or not its values are padded with blanks.
+
+    A control character sorts before the blanks, but after the end of a value without them.
+    """
+    return None if low is None else _BEFORE_BLANKS.split(low, maxsplit=1)[0].rstrip(" ")
 
 
 def _padded(high: str | None, length: int | None) -> str | None:

@@ -16,6 +16,7 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.stats import (
     ColumnStats,
     StatsMode,
+    comparable_stats,
     keeps_order,
     key_stats_view,
     stats_view,
@@ -86,6 +87,19 @@ def _file(types: list[str], low: list[Any], high: list[Any], nulls: list[int | N
         key_stats=stats,
         **more,
     )
+
+
+_CHARS = st.lists(st.tuples(st.text("a \t\0b", max_size=4), st.booleans()), min_size=1, max_size=4)
+
+
+@given(stored=_CHARS, mode=st.sampled_from(["full", "truncate(1)", "truncate(2)"]))
+def test_bounds_of_a_char_are_those_of_its_values_without_blanks(stored: list[tuple[str, bool]], mode: str) -> None:
+    values = [text.rstrip(" ") for text, _ in stored]
+    written = [v.ljust(4) if padded else v for v, (_, padded) in zip(values, stored, strict=True)]
+    kept = truncate_stats(ColumnStats(min(written), max(written), 0), StatsMode.parse(mode))
+    found = comparable_stats(kept, parse_atomic("CHAR(4)"))
+    assert all(found.min is None or found.min <= v for v in values)
+    assert all(found.max is None or v <= found.max for v in values)
 
 
 def test_a_view_follows_field_ids() -> None:
