@@ -168,12 +168,13 @@ def _state(
         visible_only=True,
         enough_rows=enough if start.files_created_from is None else None,
     )
-    if start.files_created_from is not None:
+    since = None if start.files_created_from is None else _stored_time(start.files_created_from)
+    if since is not None:
         _check_whole_rows(table)
-        scanned = YoungFiles(scanned, _stored_time(start.files_created_from))
+        scanned = YoungFiles(scanned, since)
     splits = plan_splits(table, scanned, always_merge=how.keep_kinds)
     if levels is None:
-        splits = with_postponed(table, start.snapshot, condition, splits, _wanted_buckets(table))
+        splits = with_postponed(table, start.snapshot, condition, splits, _wanted_buckets(table), since)
     return SelectPlan(
         table=table,
         snapshot_id=start.snapshot.id if start.snapshot else None,

@@ -211,6 +211,15 @@ def test_postponed_rows_are_merged_on_read() -> None:
     assert merged(table) == sorted_rows(table) == sorted(expected)
 
 
+def test_files_of_a_creation_time_are_merged_with_no_others() -> None:
+    table = postponed()
+    write(table, (1, "a"))
+    compact(table, default_buckets=1)
+    write(table, (2, "b"))
+    assert merged(table, options={"scan.file-creation-time-millis": "1"}) == [(1, "a"), (2, "b")]
+    assert merged(table, options={"scan.file-creation-time-millis": "99999999999999"}) == []
+
+
 @pytest.mark.parametrize("spills", [True, False])
 def test_many_postponed_rows_are_merged_in_runs(spills: bool) -> None:
     engine = {"merge_engine": "aggregation", "fields__v__aggregate_function": "sum"}
