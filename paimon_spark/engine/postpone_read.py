@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.read.postponed import replay_order
-from paimon_spark.core.scan.pruning import matching_partitions
-from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.scan.entry_filter import select_live
+from paimon_spark.core.scan.pruning import EntryPruner
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.postpone_buckets import bucket_counts, buckets_to_fill, postponed_rows
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta
-from paimon_spark.spec.predicate import Predicate, project
+from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, ManifestEntry
+from paimon_spark.spec.predicate import TRUE, Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -46,11 +47,10 @@ def with_postponed(
     if snapshot is None or not merged:
         return list(splits)
     store = ManifestStore(table)
-    live = live_in_partitions(store, snapshot, None)
+    live = _live(store, snapshot, project(condition, table.schema.partition_keys))
     if created_from is not None:
         live = [e for e in live if (e.file.creation_time or -1) >= created_from]
-    wanted = project(condition, table.schema.partition_keys)
-    partitions = matching_partitions(table, {e.partition for e in live if e.bucket < 0}, wanted)
+    partitions = {e.partition for e in live if e.bucket < 0}
     if not partitions:
         return list(splits)
     own = [e for e in live if e.partition in partitions]
@@ -71,6 +71,13 @@ def with_postponed(
                 files = stored[key]
                 kept.append(_split(snapshot, key, counts[partition], files, ordered[partition], vectors))
     return kept
+
+
+def _live(store: ManifestStore, snapshot: Snapshot, wanted: Predicate) -> list[ManifestEntry]:
+    """Return the live entries of some partitions, postponed ones included."""
+    pruner = replace(EntryPruner.of(store.table, wanted, TRUE, None, None), postponed=True)
+    near = [m for m in store.data_manifests(snapshot) if pruner.may_match(m)]
+    return [e for found in select_live(store, near, pruner.selected) for e in store.entries(found.manifest, found.rows)]
 
 
 def _split(

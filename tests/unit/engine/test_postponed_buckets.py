@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -209,6 +210,17 @@ def test_postponed_rows_are_merged_on_read() -> None:
     assert len(sorted_rows(table)) == 20
     compact(table)
     assert merged(table) == sorted_rows(table) == sorted(expected)
+
+
+def test_manifests_of_other_partitions_are_not_read() -> None:
+    table = postponed({"k": "INT", "v": "STRING", "p": "STRING"}, partition=("p",))
+    write(table, (1, "a", "x"))
+    write(table, (1, "b", "y"))
+    first = table.snapshots.get(1)
+    (manifest,) = ManifestStore(table).data_manifests(first)
+    table.file_io.delete(table.paths.manifest(manifest.file_name))
+    clear_cache()
+    assert merged(table, predicate=Comparison("=", "p", "y")) == [(1, "b", "y")]
 
 
 def test_files_of_a_creation_time_are_merged_with_no_others() -> None:
