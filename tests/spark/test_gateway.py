@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from tests.spark.test_engine import bridge_class, engine_pid
@@ -178,6 +179,21 @@ def test_silent_strangers_do_not_block_the_engine(engine: int, spark: SparkSessi
     assert found == [[]] * 8
     for s in silent:
         s.close()
+
+
+def connections(engine: int) -> int:
+    """Return the number of sockets of the engine."""
+    return sum(p.readlink().name.startswith("socket:") for p in Path(f"/proc/{engine}/fd").iterdir() if p.is_symlink())
+
+
+def test_connections_of_ended_threads_are_closed(engine: int, spark: SparkSession) -> None:
+    """Each InheritableThread has a thread of the JVM, which ends with it, as those of a Thrift server do."""
+    before = connections(engine)
+    for _ in range(15):
+        thread = InheritableThread(target=lambda: spark.sql("SHOW TABLES").collect())
+        thread.start()
+        thread.join()
+    assert connections(engine) < before + 8
 
 
 def test_the_jvm_tells_nothing_to_who_is_not_the_engine(spark: SparkSession) -> None:
