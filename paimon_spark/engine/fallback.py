@@ -19,7 +19,7 @@ from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.table import Table
 from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, without_partitions
 from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_chain_reads
-from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, plan_select, read_batches
+from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, known_total, plan_select, read_batches
 from paimon_spark.errors import OptionError
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.schema import TableSchema
@@ -119,9 +119,7 @@ def read_plans(plans: Sequence[SelectPlan], limit: int | None = None) -> Iterato
 
 def total_rows(plans: Sequence[SelectPlan]) -> int | None:
     """Return the number of rows of all plans, or None if the rows must be read."""
-    counts = [p.row_count for p in plans]
-    known = [c for c in counts if c is not None]
-    return sum(known) if len(known) == len(counts) else None
+    return known_total(p.row_count for p in plans)
 
 
 def reads_other_branch(table: Table) -> bool:

@@ -135,7 +135,7 @@ def _limited(plan: SelectPlan, limit: int | None, order: RowOrder | None) -> Sel
         top = top_splits(plan.table, plan.splits, order, limit)
         return replace(_with_splits(plan, top), order=order, top=limit)
     if limit is None:
-        return replace(plan, row_count=_row_count(plan.splits) if plan.whole_partitions else None)
+        return replace(plan, row_count=known_total(s.row_count for s in plan.splits) if plan.whole_partitions else None)
     if plan.whole_partitions:
         return replace(_with_splits(plan, enough_splits(plan.splits, limit)), limit=limit)
     return replace(plan, limit=limit)
@@ -248,11 +248,14 @@ def _stored_time(millis: int) -> int:
     return wall_clock_millis(min(max(millis, LEAST_MILLIS), MOST_MILLIS))
 
 
-def _row_count(splits: Iterable[Split]) -> int | None:
-    """Return the number of rows of all splits, or None if one is unknown."""
-    counts = [s.row_count for s in splits]
-    known = [c for c in counts if c is not None]
-    return sum(known) if len(known) == len(counts) else None
+def known_total(counts: Iterable[int | None]) -> int | None:
+    """Return the sum of numbers of rows, or None if one is unknown."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def read_batches(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
