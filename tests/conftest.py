@@ -29,6 +29,8 @@ SESSION = {
     "spark.paimon.read.local-max-bytes": "0",
 }
 """Tables of tests are small: most of them are read as large ones are. `test_local_read.py` sets the default."""
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+"""The JVMs of tests run most code only a few times: compiling it with all optimizations takes longer than running it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
