@@ -25,9 +25,12 @@ from tests.jars import resolved
 DELTA_SPARKS = ("4.0", "4.1", "4.2")
 """The releases of Spark that this release of Delta is made for."""
 
-pytestmark = pytest.mark.skipif(
-    spark_minor() not in DELTA_SPARKS, reason=f"Delta {DELTA} has no release for Spark {pyspark.__version__}"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        spark_minor() not in DELTA_SPARKS, reason=f"Delta {DELTA} has no release for Spark {pyspark.__version__}"
+    ),
+]
 
 LOG = ROOT / "conf" / "log4j2.properties"
 Frame = Any  # a frame of Spark Connect: its class is not that of a classic session

@@ -102,7 +102,7 @@ WITHOUT_SHUFFLE = [
 ]
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_rows_are_those_of_other_files(tables: SparkSession, adaptive: str) -> None:
     tables.conf.set("spark.sql.adaptive.enabled", adaptive)
     for query in WITHOUT_SHUFFLE:

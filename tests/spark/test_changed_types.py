@@ -14,7 +14,7 @@ def ids(spark: SparkSession, condition: str) -> list[int]:
     return [i for (i,) in rows(spark, f"SELECT id FROM t WHERE {condition} ORDER BY id")]
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize("file_format", ["parquet", "orc", pytest.param("avro", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("key", ["", "'primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true', "])
 def test_filters_on_a_changed_column_see_the_new_values(spark: SparkSession, file_format: str, key: str) -> None:
     spark.sql(f"CREATE TABLE t (id INT, v DOUBLE) TBLPROPERTIES ({key}'file.format' = '{file_format}')")

@@ -101,7 +101,7 @@ ACTIONS: list[tuple[dict[str, str], Effect]] = [
 ]
 
 
-@pytest.mark.parametrize("size", range(1, 6))
+@pytest.mark.parametrize("size", [1, 2, *(pytest.param(size, marks=pytest.mark.slow) for size in (3, 4, 5))])
 def test_every_combination_of_actions_does_what_the_model_does(tables: SparkSession, size: int) -> None:
     for chosen in itertools.combinations(ACTIONS, size):
         arguments: dict[str, str] = {}

@@ -81,7 +81,7 @@ def check(spark: SparkSession, keys: dict[str, str], kinds: tuple[str, ...]) -> 
             assert ours[0] > 0, query
 
 
-@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_all_joins_have_the_rows_of_files(joins: SparkSession, tmp_path: Path, codegen: str) -> None:
     keys = {"k": "id"}
     tables(joins, tmp_path, keys)
@@ -90,16 +90,21 @@ def test_all_joins_have_the_rows_of_files(joins: SparkSession, tmp_path: Path, c
     check(joins, keys, KINDS)
 
 
+KEYS: list[dict[str, str]] = [
+    {"k": "CAST((id - 30000) / 100 AS DECIMAL(12,2))"},
+    {"k": "concat('é', id % 251)", "day": "date_add(DATE'1969-12-01', CAST(id DIV 251 AS INT))"},
+]
+MORE_KEYS: list[dict[str, str]] = [
+    {"k": "concat('key ', id * 7919)"},
+    {"k": "CAST(id - 70000 AS INT)"},
+    {"k": "timestamp_micros(id * 1000003 - 5000000000)"},
+    {"a": "CAST(id DIV 300 - 100 AS SMALLINT)", "b": "CAST(id % 300 - 150 AS SMALLINT)"},
+]
+
+
 @pytest.mark.parametrize(
     "keys",
-    [
-        {"k": "concat('key ', id * 7919)"},
-        {"k": "CAST(id - 70000 AS INT)"},
-        {"k": "timestamp_micros(id * 1000003 - 5000000000)"},
-        {"k": "CAST((id - 30000) / 100 AS DECIMAL(12,2))"},
-        {"k": "concat('é', id % 251)", "day": "date_add(DATE'1969-12-01', CAST(id DIV 251 AS INT))"},
-        {"a": "CAST(id DIV 300 - 100 AS SMALLINT)", "b": "CAST(id % 300 - 150 AS SMALLINT)"},
-    ],
+    [*KEYS, *(pytest.param(keys, marks=pytest.mark.slow) for keys in MORE_KEYS)],
     ids=lambda keys: "-".join(e.split("(")[0] for e in keys.values()),
 )
 def test_keys_of_all_types(joins: SparkSession, tmp_path: Path, keys: dict[str, str]) -> None:

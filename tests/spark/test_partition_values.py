@@ -78,7 +78,14 @@ def shown(spark: SparkSession, table: str, where: str = "true") -> list[tuple]:
     return rows(spark, f"SELECT id, {texts} FROM {table} WHERE {where} ORDER BY id")
 
 
-@pytest.mark.parametrize(("layout", "zone"), [*((name, "UTC") for name in LAYOUTS), ("parquet", "America/St_Johns")])
+@pytest.mark.parametrize(
+    ("layout", "zone"),
+    [
+        ("parquet", "America/St_Johns"),
+        ("merged", "UTC"),
+        *(pytest.param(name, "UTC", marks=pytest.mark.slow) for name in LAYOUTS if name != "merged"),
+    ],
+)
 def test_every_value_of_every_type(spark: SparkSession, layout: str, zone: str) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
     names = ", ".join(["id", *COLUMNS])

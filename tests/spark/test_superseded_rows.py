@@ -89,11 +89,11 @@ def test_filters_never_see_dead_rows(spark: SparkSession, merged: tuple[str, str
 @pytest.mark.parametrize(
     "settings",
     [
-        {"spark.sql.adaptive.enabled": "false"},
-        {"spark.sql.codegen.wholeStage": "false"},
         {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"},
         {"spark.sql.parquet.enableVectorizedReader": "false"},
-        {"spark.sql.parquet.filterPushdown": "false"},
+        pytest.param({"spark.sql.adaptive.enabled": "false"}, marks=pytest.mark.slow),
+        pytest.param({"spark.sql.codegen.wholeStage": "false"}, marks=pytest.mark.slow),
+        pytest.param({"spark.sql.parquet.filterPushdown": "false"}, marks=pytest.mark.slow),
     ],
 )
 def test_ways_of_execution(spark: SparkSession, merged: tuple[str, str], settings: dict[str, str]) -> None:

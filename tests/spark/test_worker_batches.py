@@ -57,7 +57,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
-@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.slow)])
 def test_operators_over_batches(spark: SparkSession, tables: tuple[str, str], query: str, codegen: str) -> None:
     spark.conf.set("spark.sql.codegen.wholeStage", codegen)
     if codegen == "false":

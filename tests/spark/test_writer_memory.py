@@ -69,6 +69,7 @@ def source(spark: SparkSession) -> DataFrame:
     return frame
 
 
+@pytest.mark.slow
 def test_a_load_of_twenty_pools(spark: SparkSession, source: DataFrame) -> None:
     pool = POOL_MB * MB
     assert ROWS * WIDTH / pool > 19
