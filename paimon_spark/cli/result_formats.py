@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from paimon_spark.spec.time_texts import time_text
 WIDE = 120
 _STATUS = "status"
 _BREAKS = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}
+_CSV_QUOTED = frozenset(',"\r\n')
 _IN_TABLES = str.maketrans(_BREAKS)
 _IN_TSV = str.maketrans({"\\": "\\\\", **_BREAKS})
 """The characters that would end a cell or a line of text, escaped."""
@@ -68,10 +67,7 @@ def printed(answer: Answer, form: str) -> list[str]:
         rows = [dict(zip(answer.names, map(_plain, row), strict=True)) for row in answer.rows]
         return [json.dumps(rows, default=str, indent=2)]
     if form == "csv":
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerows([answer.names, *([_text(v, "") for v in row] for row in answer.rows)])
-        return [out.getvalue().removesuffix("\n")]
+        return [",".join(map(_csv_cell, row)) for row in [answer.names, *answer.rows]]
     escapes = _IN_TSV if form == "tsv" else _IN_TABLES
     cells = [[_text(v, "NULL").translate(escapes) for v in row] for row in answer.rows]
     if form == "tsv":
@@ -87,6 +83,13 @@ def _text(value: object, missing: str) -> str:
         return missing
     value = _plain(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _csv_cell(value: object) -> str:
+    """Return a cell as RFC 4180 has it; empty text is quoted, which tells it from NULL."""
+    text = _text(value, "")
+    quoted = value is not None and (not text or not _CSV_QUOTED.isdisjoint(text))
+    return '"' + text.replace('"', '""') + '"' if quoted else text
 
 
 def _plain(value: object) -> object:
