@@ -57,9 +57,14 @@ class Query:
 
     def travels(self, table: Table) -> bool:
         """Return whether the query, or an option of the table, selects the snapshot to read."""
-        values = table.options.values
-        optional = any((values.get(k) or "").strip() for k in (*TRAVEL_OPTIONS, "scan.mode"))
-        return self.version is not None or self.timestamp_millis is not None or optional
+        return travels(table, self.version, self.timestamp_millis)
+
+
+def travels(table: Table, version: str | int | None, timestamp_millis: int | None) -> bool:
+    """Return whether a version, a time or an option of the table selects the snapshot to read."""
+    values = table.options.values
+    optional = any((values.get(k) or "").strip() for k in (*TRAVEL_OPTIONS, "scan.mode"))
+    return version is not None or timestamp_millis is not None or optional
 
 
 def other_branch(table: Table, name: str) -> Table:

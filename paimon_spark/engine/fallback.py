@@ -17,7 +17,7 @@ from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows
 from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, without_partitions
+from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, travels, without_partitions
 from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_chain_reads
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, known_total, plan_select, read_batches
 from paimon_spark.errors import OptionError
@@ -93,15 +93,7 @@ def schema_of_read(
     Raises:
         NotFoundError: there is no such snapshot or tag.
     """
-    query = Query(
-        columns=None,
-        predicate=None,
-        limit=None,
-        version=version,
-        timestamp_millis=timestamp_millis,
-        how=DEFAULT_READ,
-    )
-    if is_chain_read(table) or not query.travels(table):
+    if is_chain_read(table) or not travels(table, version, timestamp_millis):
         return table.schema
     if version is None and timestamp_millis is None and scan_start(table.options).reads_changes:
         return table.schema
