@@ -23,6 +23,8 @@ from benchmarks.process_tree import cpu_seconds
 
 CONNECTIONS = 8
 QUERIES = 25
+"""The queries of a connection in a turn, unless the turn ends before."""
+TURN_S = 20
 TURNS = 3
 TARGET = 1.25
 """Minimum queries per second, relative to the fastest peer: the inverse of 0.8 times the time."""
@@ -76,6 +78,15 @@ class Rates:
 
 
 @dataclass(frozen=True, slots=True)
+class _Turn:
+    """The queries of a turn, and the wall and CPU seconds until all connections had their results."""
+
+    queries: int
+    wall: float
+    cpu: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """A server with its connections, which stay open: closing the first one would close the jars of the session."""
 
@@ -96,17 +107,20 @@ class _Asked:
         ):
             _run(self.connections[0], text)
 
-    def turn(self, text: str) -> tuple[float, float]:
-        """Return the wall and CPU seconds until all connections have their results."""
+    def turn(self, text: str) -> _Turn:
+        """Query with all connections at once."""
+        before, began = cpu_seconds(self.pid), time.perf_counter()
 
-        def ask(connection: Any) -> None:
+        def ask(connection: Any) -> int:
             for n in range(QUERIES):
                 _run(connection, text.format(t=self.table, n=n))
+                if time.perf_counter() - began > TURN_S:
+                    return n + 1
+            return QUERIES
 
-        before, began = cpu_seconds(self.pid), time.perf_counter()
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            list(pool.map(ask, self.connections))
-        return time.perf_counter() - began, cpu_seconds(self.pid) - before
+            queries = sum(pool.map(ask, self.connections))
+        return _Turn(queries, time.perf_counter() - began, cpu_seconds(self.pid) - before)
 
 
 def measure(engines: Sequence[Engine], work: Path, report: Callable[[str], None]) -> Rates:
@@ -121,21 +135,21 @@ def measure(engines: Sequence[Engine], work: Path, report: Callable[[str], None]
                     server.prepare()
                     asked[engine.name] = server
         for name, text in STATEMENTS.items():
-            turns: dict[str, list[tuple[float, float]]] = {}
+            turns: dict[str, list[_Turn]] = {}
             for number in range(TURNS + 1):
                 for engine_name, server in list(asked.items()):
                     done = False
                     with _noted(rates, f"{name} over Thrift, {server.engine.label}"):
-                        cost = server.turn(text)
+                        turn = server.turn(text)
                         done = True
                         if number:
-                            turns.setdefault(engine_name, []).append(cost)
+                            turns.setdefault(engine_name, []).append(turn)
                     if not done:
                         asked.pop(engine_name)
-            for engine_name, costs in turns.items():
-                total = CONNECTIONS * QUERIES
-                cpu = 1000 * sum(c for _, c in costs) / (total * len(costs))
-                rates.found.setdefault(name, {})[engine_name] = Rate(tuple(total / wall for wall, _ in costs), cpu)
+            for engine_name, done_turns in turns.items():
+                cpu = 1000 * sum(t.cpu for t in done_turns) / sum(t.queries for t in done_turns)
+                rate = Rate(tuple(t.queries / t.wall for t in done_turns), cpu)
+                rates.found.setdefault(name, {})[engine_name] = rate
             report(f"  {CONNECTIONS} connections: {name}")
     return rates
 
