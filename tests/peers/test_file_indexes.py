@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from paimon_spark.testing.tables import read_arrow
 from tests.file_indexes import TYPES, container_of
 from tests.peers.file_indexes import ask, cases, plain, predicates_of, record, recorded, values_of
 from tests.peers.java_peer import run_steps
+from tests.variants import mostly_slow
 
 pytestmark = pytest.mark.peer
 
@@ -77,8 +79,9 @@ def _files(table: Table, column: str) -> int:
     return plan_select(table, predicate=Comparison("=", column, SOUGHT[column])).counts.files
 
 
-@pytest.mark.parametrize("threshold", ["0b", "1mb"], ids=["beside", "embedded"])
-@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize(
+    ("threshold", "version"), mostly_slow(product(["0b", "1mb"], ["1", "2"]), ("0b", "1"), ("1mb", "2"))
+)
 def test_paimon_leaves_out_rows_by_indexes_written_here(tmp_path: Path, threshold: str, version: str) -> None:
     given = OPTIONS | {"file-index.in-manifest-threshold": threshold, "file-index.bitmap.code.version": version}
     schema = pa.schema([("name", pa.string()), ("code", pa.int32()), ("number", pa.int64()), ("ratio", pa.float64())])

@@ -14,6 +14,7 @@ from paimon_spark import connect
 from paimon_spark.api.table import TableHandle
 from paimon_spark.spec.kinds import CommitKind
 from tests.peers.java_peer import run_steps
+from tests.variants import mostly_slow
 
 NAME = "db.marked"
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), ("v", pa.string())])
@@ -50,7 +51,7 @@ def there(answer: dict[str, Any]) -> State:
     return found
 
 
-@pytest.mark.parametrize("wide", ["false", "true"])
+@pytest.mark.parametrize("wide", mostly_slow(["false", "true"], "false"))
 def test_paimon_reads_and_goes_on_writing(tmp_path: Path, wide: str) -> None:
     catalog = connect(tmp_path)
     catalog.create_database("db")

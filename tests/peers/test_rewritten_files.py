@@ -9,6 +9,7 @@ import pytest
 
 from paimon_spark import connect
 from tests.peers.java_peer import run_steps
+from tests.variants import mostly_slow
 
 NAME = "db.t"
 SCHEMA = pa.schema([pa.field("k", pa.int32(), nullable=False), ("n", pa.int32())])
@@ -17,12 +18,11 @@ ENGINES = {
     "partial-update": {"changelog-producer": "lookup"},
     "first-row": {},
 }
+TABLES = [*((e, "false") for e in ENGINES), ("aggregation", "true"), ("partial-update", "true")]
 pytestmark = pytest.mark.peer
 
 
-@pytest.mark.parametrize(
-    ("engine", "vectors"), [*((e, "false") for e in ENGINES), ("aggregation", "true"), ("partial-update", "true")]
-)
+@pytest.mark.parametrize(("engine", "vectors"), mostly_slow(TABLES, ("first-row", "false"), ("partial-update", "true")))
 def test_paimon_reads_and_goes_on_writing(tmp_path: Path, engine: str, vectors: str) -> None:
     catalog = connect(tmp_path)
     catalog.create_database("db")

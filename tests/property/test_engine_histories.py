@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
+from tests.variants import every
 
 KINDS = ["+I", "-U", "+U", "-D"]
 Merge = Callable[[Sequence[Version]], Version]
@@ -192,8 +194,7 @@ def test_histories(name: str, seed: int) -> None:
     run(name, seed, steps=12, size=12, options=options)
 
 
-@pytest.mark.parametrize("space", ["1 gb", "10 kb", "300 kb"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "space"), every(4, product(CASES, ["1 gb", "10 kb", "300 kb"])))
 def test_rows_that_wait_in_spilled_runs(name: str, space: str) -> None:
     options = {"write-buffer-size": "1 mb", "write-buffer-spill.max-disk-size": space, "write-only": "true"}
     history = History(CASES[name], options, Random(99))

@@ -10,6 +10,7 @@ import pytest
 from paimon_spark.testing.faults import Mode
 from paimon_spark.testing.scenarios import SCENARIOS
 from paimon_spark.testing.trials import Prepared, Trial, numbers, prepare, trial, trials
+from tests.variants import every
 
 SEED = int(os.environ.get("PAIMON_SPARK_SEED", "1"))
 MODES = [m for m in Mode if m not in (Mode.SLOW, Mode.CRASH_BEFORE)]
@@ -33,7 +34,7 @@ def test_undisturbed_operations_leave_nothing_behind(name: str) -> None:
     assert prepared(name).leaked <= prepared(name).leaked_before or SCENARIOS[name].rolls_back
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", every(2, SCENARIOS))
 def test_some_faults(name: str) -> None:
     """A few operations, drawn by a seed, go wrong in ways drawn by it too."""
     random = Random(f"{SEED} {name}")

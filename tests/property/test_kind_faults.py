@@ -9,6 +9,7 @@ import pytest
 
 from paimon_spark.testing.fault_histories import FaultHistory
 from paimon_spark.testing.scenarios import KINDS
+from tests.variants import every
 
 SEED = int(os.environ.get("PAIMON_SPARK_SEED", "1"))
 
@@ -27,7 +28,7 @@ def run(kind: str, seed: int, steps: int) -> FaultHistory:
     return history
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 def test_disturbed_histories(kind: str) -> None:
     history = run(kind, SEED, 16)
     assert history.faults + history.met > 0

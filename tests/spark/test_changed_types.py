@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.query_results import rows
+from tests.variants import mostly_slow
 
 DOUBLES = {1: "1.0E20", 2: "1.0E-5", 3: "1.23456789E8", 4: "9999999.0", 5: "Infinity", 6: "NaN", 7: "-0.0", 8: None}
+
+KEY = "'primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true', "
 
 
 def ids(spark: SparkSession, condition: str) -> list[int]:
     return [i for (i,) in rows(spark, f"SELECT id FROM t WHERE {condition} ORDER BY id")]
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc", pytest.param("avro", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("key", ["", "'primary-key' = 'id', 'bucket' = '1', 'write-only' = 'true', "])
+@pytest.mark.parametrize(
+    ("key", "file_format"), mostly_slow(product(["", KEY], ["parquet", "orc", "avro"]), ("", "parquet"), (KEY, "orc"))
+)
 def test_filters_on_a_changed_column_see_the_new_values(spark: SparkSession, file_format: str, key: str) -> None:
     spark.sql(f"CREATE TABLE t (id INT, v DOUBLE) TBLPROPERTIES ({key}'file.format' = '{file_format}')")
     spark.sql("INSERT INTO t VALUES (1, 1e20D), (2, 1e-5D), (3, 123456789D), (4, 9999999D)")

@@ -12,6 +12,7 @@ from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison, and_
 from tests.query_results import rows
+from tests.variants import mostly_slow
 
 CHECKSUM = "SELECT count(*), bit_xor(xxhash64(*)), sum(xxhash64(*) % 1000003) FROM t"
 LEVELS = "SELECT partition, level, count(*) > 1, sum(record_count) FROM `t$files` GROUP BY ALL ORDER BY 1, 2"
@@ -36,7 +37,7 @@ def rows_to_read(spark: SparkSession, warehouse: Path, column: str) -> int:
     return plan_select(table, predicate=wanted).counts.rows
 
 
-@pytest.mark.parametrize("mode", ["global-sort", "local-sort"])
+@pytest.mark.parametrize("mode", mostly_slow(["global-sort", "local-sort"], "global-sort"))
 def test_files_are_clustered_step_by_step(spark: SparkSession, warehouse: Path, mode: str) -> None:
     spark.sql(
         "CREATE TABLE t (a INT, b INT, s STRING, p INT) PARTITIONED BY (p) TBLPROPERTIES ('target-file-size' = '20 kb', "

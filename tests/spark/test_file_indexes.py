@@ -72,7 +72,10 @@ def files_read(spark: SparkSession, query: str) -> int:
 
 @pytest.mark.parametrize(
     ("threshold", "keys"),
-    [("0 b", ""), ("1 mb", ", 'primary-key' = 'id', 'bucket' = '1', 'deletion-vectors.enabled' = 'true'")],
+    [
+        pytest.param("0 b", "", marks=pytest.mark.slow),
+        ("1 mb", ", 'primary-key' = 'id', 'bucket' = '1', 'deletion-vectors.enabled' = 'true'"),
+    ],
     ids=["beside", "embedded-in-vectors"],
 )
 def test_queries_read_fewer_files(spark: SparkSession, threshold: str, keys: str) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 import paimon_spark
 from paimon_spark.errors import ArgumentError
 from tests.query_results import rows
+from tests.variants import mostly_slow
 
 _FILTERS = 250
 _VALUES = {
@@ -75,7 +76,7 @@ class _Filters:
         return self.random.choice(_COLUMNS[column] + _OTHERS.get(column, ()))
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", mostly_slow(["parquet", "orc"], "parquet"))
 def test_filters_find_what_spark_finds(spark: SparkSession, warehouse: Path, file_format: str) -> None:
     drawn = _Filters(len(file_format))
     spark.sql(

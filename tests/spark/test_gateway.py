@@ -17,6 +17,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from tests.spark.test_engine import bridge_class, engine_pid
+from tests.variants import mostly_slow
 
 LISTENING = "0A"
 
@@ -155,7 +156,7 @@ STRANGERS: dict[str, list[bytes]] = {
 }
 
 
-@pytest.mark.parametrize("stranger", STRANGERS)
+@pytest.mark.parametrize("stranger", mostly_slow(STRANGERS, "py4j with a wrong secret", "a wrong proof", "noise"))
 def test_no_port_of_the_engine_answers_a_stranger(engine: int, stranger: str) -> None:
     ports = {port for _, port in listening(engine)}
     assert ports

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from tests.query_results import rows
 from tests.spark.test_file_indexes import CONDITIONS, files_read, fill
+from tests.variants import mostly_slow
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +26,7 @@ INDEXES = {
 }
 
 
-@pytest.mark.parametrize("evolving", ["true", "false"])
+@pytest.mark.parametrize("evolving", mostly_slow(["true", "false"], "true"))
 def test_queries_read_fewer_files(spark: SparkSession, evolving: str) -> None:
     spark.sql("SET TIME ZONE 'UTC'")
     fill(spark, "t", f"{TRACKED}, 'data-evolution.enabled' = '{evolving}'")

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.variants import mostly_slow
+
 SIZE = "local-merge-buffer-size"
 SUMS = "'merge-engine' = 'aggregation', 'fields.a.aggregate-function' = 'sum', 'fields.t.aggregate-function' = 'max'"
 ENGINES = {
@@ -41,7 +43,7 @@ def _jobs(context: Any) -> list[Any]:
     return [jobs.apply(i) for i in range(jobs.size())]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", mostly_slow(ENGINES, "aggregation", "postponed"))
 def test_rows_are_merged_before_they_are_shuffled(engine: str, spark: SparkSession) -> None:
     options = f"'primary-key' = 'p,k', 'bucket' = '3', {ENGINES[engine]}"
     if "'bucket' = '-" in ENGINES[engine]:

@@ -82,8 +82,7 @@ def shown(spark: SparkSession, table: str, where: str = "true") -> list[tuple]:
     ("layout", "zone"),
     [
         ("parquet", "America/St_Johns"),
-        ("merged", "UTC"),
-        *(pytest.param(name, "UTC", marks=pytest.mark.slow) for name in LAYOUTS if name != "merged"),
+        *(pytest.param(name, "UTC", marks=pytest.mark.slow) for name in LAYOUTS),
     ],
 )
 def test_every_value_of_every_type(spark: SparkSession, layout: str, zone: str) -> None:

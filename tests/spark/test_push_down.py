@@ -14,6 +14,7 @@ from pyspark.sql.functions import udtf
 
 import paimon_spark
 from tests.query_results import rows
+from tests.variants import mostly_slow
 
 pytestmark = pytest.mark.spark
 COLUMNS = (
@@ -84,7 +85,7 @@ def made(spark: SparkSession, kind: str) -> None:
             spark.sql("ALTER TABLE t ADD COLUMN late INT")
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=mostly_slow(KINDS, "append", "keyed"))
 def pair(spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SparkSession]:
     """A table `t`, and the same rows as Parquet files under the view `c`."""
     made(spark, request.param)

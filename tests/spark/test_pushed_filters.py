@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from tests.query_results import answers, rows
+from tests.variants import mostly_slow
 
 DAYS = ("0001-01-01", "1500-03-01", "1582-10-04", "1582-10-05", "1582-10-10", "1582-10-14", "1582-10-15", "2024-02-29")
 TIMES = (
@@ -85,7 +86,7 @@ def literal_rows() -> str:
     return ", ".join([*made, f"(99{', NULL' * len(COLUMNS)})"])
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", mostly_slow(["parquet", "orc"], "orc"))
 def test_readers_find_what_spark_finds(spark: SparkSession, file_format: str) -> None:
     spark.sql(f"CREATE TEMPORARY VIEW v AS SELECT * FROM VALUES {literal_rows()} AS v(id, {', '.join(COLUMNS)})")
     unread = ("ts", "ntz") if file_format == "orc" else ()  # which Spark reads no ORC file with

@@ -11,18 +11,22 @@ from pyspark.sql import SparkSession
 
 import paimon_spark
 from tests.query_results import rows
+from tests.variants import every
 
 PK = "TBLPROPERTIES ('primary-key'='id', 'bucket'='2')"
 VECTORS = "TBLPROPERTIES ('deletion-vectors.enabled'='true')"
 KINDS = pytest.mark.parametrize(
     "properties",
-    [
-        PK,
-        "",
-        "TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')",
-        VECTORS,
-        "TBLPROPERTIES ('deletion-vectors.enabled'='true', 'bucket'='2', 'bucket-key'='id')",
-    ],
+    every(
+        2,
+        [
+            PK,
+            "TBLPROPERTIES ('bucket'='2', 'bucket-key'='id')",
+            "",
+            VECTORS,
+            "TBLPROPERTIES ('deletion-vectors.enabled'='true', 'bucket'='2', 'bucket-key'='id')",
+        ],
+    ),
 )
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from tests.query_results import rows
+from tests.variants import mostly_slow
 
 
-@pytest.mark.parametrize("marked", ["false", "true"])
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize(
+    ("file_format", "marked"),
+    mostly_slow(product(["parquet", "orc"], ["false", "true"]), ("parquet", "true"), ("orc", "false")),
+)
 def test_ids_are_selected_and_kept(spark: SparkSession, file_format: str, marked: str) -> None:
     spark.sql(
         "CREATE TABLE t (id INT, v STRING) TBLPROPERTIES ('row-tracking.enabled'='true', "

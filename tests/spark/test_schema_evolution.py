@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +17,7 @@ from paimon_spark.spec.identifier import Identifier
 from tests.property.test_schema_histories import FORMATS, KINDS, altered, modelled, ordered, written
 from tests.query_results import rows
 from tests.schema_histories import History
+from tests.variants import every
 
 
 def shown(spark: SparkSession, sql: str) -> list[Any]:
@@ -36,8 +38,7 @@ def created(warehouse: Path, database: str, name: str, history: History, options
     return catalog.create_table(Identifier(database, name), new_schema(history.fields, options=options, now_millis=0))
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "file_format"), every(4, product(KINDS, FORMATS)))
 def test_spark_reads_old_files_as_the_model_says(
     spark: SparkSession, warehouse: Path, kind: str, file_format: str
 ) -> None:

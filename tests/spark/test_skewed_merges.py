@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.variants import every
+
 SKEWED = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
@@ -20,7 +22,7 @@ SOURCE = "SELECT CAST(IF(id % 100 = 0, {}, 1000 + id) AS INT) AS k, CAST(id AS I
 CLAUSES = ("WHEN MATCHED THEN UPDATE SET v = s.v", "WHEN NOT MATCHED THEN INSERT (k, v) VALUES (s.k, s.v)")
 
 
-@pytest.mark.parametrize("properties", ["TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')", ""])
+@pytest.mark.parametrize("properties", every(2, ["TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '2')", ""]))
 def test_rows_that_match_twice_are_found_in_split_tasks(spark: SparkSession, properties: str) -> None:
     for key, value in SKEWED.items():
         spark.conf.set(key, value)

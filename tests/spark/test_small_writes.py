@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.variants import every
+
 LOCAL = "write.local-max-rows"
 KINDS = {
     "fixed buckets": "'primary-key'='p,id', 'bucket'='3'",
@@ -55,9 +57,7 @@ def jobs_of(spark: SparkSession) -> Callable[[str], int]:
     return count
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.slow) if n % 3 else kind for n, kind in enumerate(KINDS)]
-)
+@pytest.mark.parametrize("kind", every(3, KINDS))
 def test_small_writes_equal_those_of_workers(spark: SparkSession, kind: str) -> None:
     columns = "id INT NOT NULL, v BIGINT DEFAULT 7, s STRING, p INT NOT NULL"
     for name, most in (("near", 1000), ("far", 0)):

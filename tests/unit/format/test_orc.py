@@ -26,6 +26,7 @@ from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
 from tests.columns import draw_array
 from tests.data_files import read_batches
+from tests.variants import every
 
 PATH = "/t/data-1.orc"
 CODECS = ("zstd", "zlib", "snappy", "lz4", "uncompressed")
@@ -108,9 +109,9 @@ def test_timestamps_beyond_nanoseconds() -> None:
         assert pa.Table.from_batches([batch]).equals(table.cast(to_arrow_schema(fields)))
 
 
-@pytest.mark.parametrize("whole", [WHOLE_BYTES, 0])
-@pytest.mark.parametrize("version", ["0.11", "0.12"])
-@pytest.mark.parametrize("compression", CODECS)
+@pytest.mark.parametrize(
+    ("compression", "version", "whole"), every(3, itertools.product(CODECS, ["0.11", "0.12"], [WHOLE_BYTES, 0]))
+)
 def test_nested_timestamps_of_several_stripes(compression: str, version: str, whole: int) -> None:
     stamp = parse_atomic("TIMESTAMP(6)")
     row = RowType((DataField(7, "x", stamp), DataField(8, "y", parse_atomic("STRING"))))
