@@ -110,12 +110,17 @@ format: $(VENV)/.test $(VENV)/.scalafmt-$(SCALAFMT)  ## Format the code, and app
 
 UNIT := -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit tests/property tests/tables tests/fuzz
 
-SPARK_TESTS := -q -n 2 --dist loadfile
+SPARK_TESTS := -q -n 2 --dist loadfile tests/spark tests/sql tests/end_to_end tests/peers
 
 unit: $(VENV)/.test  ## The tests that need no Java
 	@$(BIN)/pytest $(UNIT)
 
-test: check $(VENV)/.test .venv-peers/.ready unit  ## All tests but the slow ones
+$(VENV)/.classes: $(VENV)/.runtime
+	@echo "Archiving the classes of Spark for faster starts"
+	-@$(BIN)/paimon-spark env --class-archive >/dev/null
+	@touch $@
+
+test: check $(VENV)/.test .venv-peers/.ready $(VENV)/.classes unit  ## All tests but the slow ones
 	@$(BIN)/pytest $(SPARK_TESTS) -m "(spark or e2e or peer) and not slow"
 
 test-spark: check  ## The Spark tests on another release: make test-spark SPARK=4.2

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paimon_spark.bridge.java import find_java
+from paimon_spark.cli.class_archive import with_archive
 from tests.reference_data import SHARED
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ SESSION = {
     "spark.paimon.read.local-max-bytes": "0",
 }
 """Tables of tests are small: most of them are read as large ones are. `test_local_read.py` sets the default."""
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-"""The JVMs of tests run most code only a few times: compiling it with all optimizations takes longer than running it."""
+if "SPARK_SUBMIT_OPTS" not in os.environ:
+    # The JVMs of tests run most code only a few times: compiling it with all optimizations takes longer than running it.
+    fast_start = {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    os.environ.update(with_archive(fast_start, java) if (java := find_java()) else fast_start)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 import sysconfig
@@ -15,6 +14,7 @@ from paimon_spark.bridge.jars import jar_path, spark_home
 from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.s3_jars import s3_jars
 from paimon_spark.bridge.session import DEFAULT_CATALOG, HIDDEN, settings
+from paimon_spark.cli.class_archive import archive_state
 from paimon_spark.errors import EngineError
 from paimon_spark.version import __version__
 
@@ -67,8 +67,6 @@ def launch_conf(choice: CatalogChoice | None, scratch: Path) -> dict[str, str]:
     if choice is not None:
         conf[DEFAULT_CATALOG] = choice.name
     return conf | {
-        # Hive closes the class loader of spark.jars when the first connection ends, but not this one.
-        "spark.driver.extraClassPath": conf["spark.jars"].replace(",", os.pathsep),
         "spark.redaction.regex": HIDDEN,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": scratch.as_uri(),
@@ -93,7 +91,13 @@ def describe() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             facts[package] = "not installed"
     facts["actions"] = f"{ACTIONS_PROGRAM} (for spark-submit)"
-    for name, ask in (("java", _java), ("spark home", spark_home), ("jar", jar_path), ("s3 jars", _s3)):
+    for name, ask in (
+        ("java", _java),
+        ("spark home", spark_home),
+        ("jar", jar_path),
+        ("s3 jars", _s3),
+        ("classes", archive_state),
+    ):
         try:
             facts[name] = str(ask())
         except EngineError as error:

@@ -16,7 +16,8 @@ from pathlib import Path
 from paimon_spark.bridge.jars import spark_home, spark_version
 from paimon_spark.bridge.java import check_java
 from paimon_spark.bridge.session import DEFAULT_CATALOG
-from paimon_spark.cli.env import CatalogChoice, conf_arguments, launch_conf, shipped
+from paimon_spark.cli.class_archive import STATEMENTS, record, with_archive
+from paimon_spark.cli.env import CatalogChoice, attach_conf, conf_arguments, launch_conf, shipped
 from paimon_spark.cli.render import pass_on, pump, standard
 from paimon_spark.cli.script_progress import ScriptProgress
 from paimon_spark.cli.shell import Shell, terminal_lines
@@ -41,7 +42,11 @@ def spark_environ() -> dict[str, str]:
     Raises:
         EngineError: Java is missing, or this Spark does not support its release.
     """
-    check_java()
+    java = check_java()
+    return with_archive(_environ(), java)
+
+
+def _environ() -> dict[str, str]:
     return {**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}
 
 
@@ -118,6 +123,19 @@ def run_sql(
             return pump(process, renderer)
 
 
+def record_classes() -> Path:
+    """Write the archive of classes from which the programs of this module start; return its path.
+
+    Raises:
+        EngineError: the recorded session failed, or this Java writes no archive.
+    """
+    with tempfile.TemporaryDirectory(prefix="paimon-spark-") as warehouse:
+        choice = CatalogChoice("paimon", warehouse)
+        script = (NO_RESOURCE, "-e", "; ".join(STATEMENTS))
+        with spark_command(("--class", SQL_CLI), choice, {}, script) as command:
+            return record(_reordered(command), _environ() | {"SPARK_CONNECT_MODE": "0"})
+
+
 def run_shell(choice: CatalogChoice | None, arguments: Sequence[str], *, readable: bool) -> int:
     """Run the stock `spark-sql` behind an interactive shell on this terminal; return its exit status.
 
@@ -180,7 +198,9 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
     fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": shipped(FAIR_POOLS).as_uri()}
-    with spark_command(program, choice, {**INTERRUPT, **fair}, (*arguments, NO_RESOURCE, *hive)) as command:
+    # Hive closes the class loader of spark.jars when the first connection ends, but not this one.
+    kept = {"spark.driver.extraClassPath": attach_conf(choice)["spark.jars"].replace(",", os.pathsep)}
+    with spark_command(program, choice, {**INTERRUPT, **fair, **kept}, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 

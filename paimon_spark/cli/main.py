@@ -374,6 +374,7 @@ def _add_env(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--s3", action="store_true", help="fetch Hadoop's S3 client, for Spark's own scans on S3")
     parser.add_argument("--maven", metavar="URL", help="where from (default Maven Central)")
     parser.add_argument("--archive", metavar="FILE", type=Path, help="write the package as a .zip for --py-files")
+    parser.add_argument("--class-archive", action="store_true", help="archive the classes of Spark, for faster starts")
     parser.set_defaults(run=_env, passes_on=False)
 
 
@@ -382,6 +383,10 @@ def _env(options: argparse.Namespace, _rest: list[str]) -> int:
         fetch_s3_jars(lambda line: print(line, file=sys.stderr, flush=True), options.maven)
     if options.archive:
         print(f"{write_archive(options.archive)} is for --py-files", file=sys.stderr)
+    if options.class_archive:
+        path = launch.record_classes()
+        size = path.stat().st_size >> 20
+        print(f"{path} ({size} MB) has the classes from which programs now start", file=sys.stderr)
     if not options.conf:
         facts = env.describe()
         width = max(map(len, facts))
