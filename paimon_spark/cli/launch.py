@@ -33,6 +33,8 @@ FAIR_POOLS = "conf/fairscheduler.xml"
 PROGRESS = "spark.paimon.progress"
 #: `spark-submit` requires a resource even if the class is in Spark's own jars.
 NO_RESOURCE = "spark-internal"
+LAST_JARS = "SPARK_DIST_CLASSPATH"
+"""The environment variable with what Spark puts last into the class path of its programs."""
 ENDS_WITHIN_S = 30
 
 
@@ -43,7 +45,13 @@ def spark_environ() -> dict[str, str]:
         EngineError: Java is missing, or this Spark does not support its release.
     """
     java = check_java()
-    return with_archive(_environ(), java)
+    # Last of the class path, behind the jars to which the archive belongs: --jars of the user replaces spark.jars.
+    places = [os.environ.get(LAST_JARS), _class_path(None)]
+    return with_archive(_environ() | {LAST_JARS: os.pathsep.join(p for p in places if p)}, java)
+
+
+def _class_path(choice: CatalogChoice | None) -> str:
+    return attach_conf(choice)["spark.jars"].replace(",", os.pathsep)
 
 
 def _environ() -> dict[str, str]:
@@ -199,7 +207,7 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
     fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": shipped(FAIR_POOLS).as_uri()}
     # Hive closes the class loader of spark.jars when the first connection ends, but not this one.
-    kept = {"spark.driver.extraClassPath": attach_conf(choice)["spark.jars"].replace(",", os.pathsep)}
+    kept = {"spark.driver.extraClassPath": _class_path(choice)}
     with spark_command(program, choice, {**INTERRUPT, **fair, **kept}, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 

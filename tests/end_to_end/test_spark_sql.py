@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -101,7 +102,11 @@ def test_a_script_that_fails_names_one_line_and_it_is_right(
 
 
 def test_the_launcher_passes_arguments_of_the_stock_program_on(place: Place) -> None:
-    done = place.cli("spark-sql", "--conf", "spark.sql.cli.print.header=false", "-d", "x=42", "-e", "SELECT ${x}")
+    jar = place.directory / "other.jar"
+    with zipfile.ZipFile(jar, "w") as opened:
+        opened.writestr("a.txt", "of another library")
+    conf = ("--jars", jar, "--conf", "spark.sql.cli.print.header=false")
+    done = place.cli("spark-sql", *conf, "-d", "x=42", "-e", "SELECT ${x}")
     assert done.stdout == "42\n"
 
 
