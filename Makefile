@@ -117,8 +117,7 @@ unit: $(VENV)/.test  ## The tests that need no Java
 
 $(VENV)/.classes: $(VENV)/.runtime
 	@echo "Archiving the classes of Spark for faster starts"
-	-@$(BIN)/paimon-spark env --class-archive >/dev/null
-	@touch $@
+	@$(BIN)/paimon-spark env --class-archive >/dev/null && touch $@ || true
 
 test: check $(VENV)/.test .venv-peers/.ready $(VENV)/.classes unit  ## All tests but the slow ones
 	@$(BIN)/pytest $(SPARK_TESTS) -m "(spark or e2e or peer) and not slow"
