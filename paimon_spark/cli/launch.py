@@ -45,13 +45,11 @@ def spark_environ() -> dict[str, str]:
         EngineError: Java is missing, or this Spark does not support its release.
     """
     java = check_java()
-    # Last of the class path, behind the jars to which the archive belongs: --jars of the user replaces spark.jars.
-    places = [os.environ.get(LAST_JARS), _class_path(None)]
-    return with_archive(_environ() | {LAST_JARS: os.pathsep.join(p for p in places if p)}, java)
-
-
-def _class_path(choice: CatalogChoice | None) -> str:
-    return attach_conf(choice)["spark.jars"].replace(",", os.pathsep)
+    # In the class path too, since --jars of the user replaces spark.jars, and Hive's server closes the class loader of
+    # spark.jars when its first connection ends. Last, behind the jars to which the archive belongs.
+    jars = attach_conf(None)["spark.jars"].split(",")
+    last = os.pathsep.join(filter(None, [os.environ.get(LAST_JARS), *jars]))
+    return with_archive(_environ() | {LAST_JARS: last}, java)
 
 
 def _environ() -> dict[str, str]:
@@ -206,9 +204,7 @@ def run_thrift_server(choice: CatalogChoice | None, host: str, port: int, argume
     hive = ("--hiveconf", f"hive.server2.thrift.bind.host={host}", "--hiveconf", f"hive.server2.thrift.port={port}")
     program = ("--class", THRIFT_SERVER, "--name", "paimon-spark Thrift server")
     fair = {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": shipped(FAIR_POOLS).as_uri()}
-    # Hive closes the class loader of spark.jars when the first connection ends, but not this one.
-    kept = {"spark.driver.extraClassPath": _class_path(choice)}
-    with spark_command(program, choice, {**INTERRUPT, **fair, **kept}, (*arguments, NO_RESOURCE, *hive)) as command:
+    with spark_command(program, choice, {**INTERRUPT, **fair}, (*arguments, NO_RESOURCE, *hive)) as command:
         return wait_for(subprocess.Popen(command, env=spark_environ()))
 
 
