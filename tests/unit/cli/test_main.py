@@ -113,6 +113,12 @@ def unread(command: list[str]) -> tuple[int, bytes]:
     return process.returncode, errors
 
 
+def test_the_package_is_run_as_the_command() -> None:
+    command = [sys.executable, "-m", "paimon_spark"]
+    assert subprocess.check_output([*command, "--version"], text=True).strip() == f"paimon-spark {__version__}"
+    assert subprocess.run([*command, "cmpact"], capture_output=True, check=False).returncode == 2
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
