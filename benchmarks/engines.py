@@ -38,7 +38,8 @@ PAIMON_JAR_RELEASE = "0.9.0"
 class Engine:
     """One engine; in its statements `{t}` is the table, `{source}` the rows to write, `{final}` the final rows.
 
-    `python_path` has packages of its session besides the installed ones.
+    `python_path` has packages of its session besides the installed ones. In a table of `marking_layout`, a DELETE marks
+    rows in deletion vectors; without one, the engine has no such tables, or all of its are.
     """
 
     name: str
@@ -56,11 +57,17 @@ class Engine:
     load_version: str | None = None
     deletes: bool = True
     small_layout: str = ""
+    marking_layout: str = ""
 
     @property
     def create(self) -> str:
         """Return the statement that creates the table."""
         return f"CREATE TABLE {{t}} ({SCHEMA}) {self.layout}"
+
+    @property
+    def create_marking(self) -> str:
+        """Return the statement that creates a table in which a DELETE marks rows."""
+        return f"CREATE TABLE {{t}}_marking ({SCHEMA}) {self.marking_layout}"
 
     @property
     def create_other(self) -> str:
@@ -92,6 +99,12 @@ _SMALL_KEYED = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
 _KEYED = f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '{BUCKETS}', 'write-only' = 'true')"
 
 
+_MARKING = (
+    f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '{BUCKETS}', 'deletion-vectors.enabled' = 'true', "
+    "'deletion-vectors.mark-deletes' = 'true')"
+)
+
+
 def ours() -> Engine:
     """Return this project."""
     return Engine(
@@ -108,6 +121,7 @@ def ours() -> Engine:
         python_path=str(Path(paimon_spark.__file__).parents[1]),
         layout=_KEYED,
         small_layout=_SMALL_KEYED,
+        marking_layout=_MARKING,
         upsert=INSERT,
         compact=("CALL paimon.sys.compact(table => '{name}')",),
         load_version="1",

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import cancels, maintenance, orphans, rescales
 from benchmarks.engines import PEERS
 from benchmarks.kinds import KINDS, STEPS, step_of
-from benchmarks.rounds import AFTER, BEFORE
+from benchmarks.rounds import AFTER, BEFORE, MARKING
 from benchmarks.session import Cost
 from benchmarks.targets import KIND_STEPS, UNITS, Costs, Verdict, kind_target, outcome
 
@@ -42,6 +42,7 @@ _WORKLOAD = {
     f"join {AFTER}": "join after compaction",
     "time travel": "time travel to the state after the load",
     "delete": "DELETE of 1 %",
+    MARKING: "DELETE of 1 % of the loaded rows, marked in deletion vectors",
     "merge": "MERGE INTO of a tenth",
 }
 _STEPS = {

@@ -19,6 +19,8 @@ from benchmarks.workload import DELETE, INSERT, TRAVEL, UPSERTS, Data, queries
 
 BEFORE = "before compaction"
 AFTER = "after compaction"
+_DROP = "DROP TABLE IF EXISTS {t}"
+MARKING = "delete by deletion vectors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,16 @@ def steps(data: Data) -> Iterator[Step]:
         yield _query(query.name, AFTER, query.text, only_if=lambda _: True)
     yield Step("time travel", _nothing, lambda e, t: [t.fill(TRAVEL)] if e.load_version else (), answered=True)
     yield Step("delete", _nothing, lambda e, t: [t.fill(DELETE)] if e.deletes else ())
+    yield Step(MARKING, _marking, lambda e, t: [t.fill(_marked(DELETE))] if e.marking_layout else ())
     yield Step("merge", _nothing, lambda e, t: [t.fill(e.merge, "merge")] if e.merge else ())
+
+
+def _marking(engine: Engine, tables: Tables) -> Sequence[str]:
+    return [tables.fill(engine.create_marking), tables.fill(_marked(INSERT), "load")] if engine.marking_layout else ()
+
+
+def _marked(statement: str) -> str:
+    return statement.replace("{t}", "{t}_marking")
 
 
 def _upsert(source: str) -> Step:
@@ -169,7 +180,7 @@ class Rounds:
         for session in self.sessions:
             names = tables[session.engine.name]
             with suppress(EngineFailedError):  # the session has ended, and its steps have failed
-                session.run(names.fill("DROP TABLE IF EXISTS {t}"))
+                session.run(names.fill(_DROP), names.fill(_marked(_DROP)))
             for directory in session.warehouse.glob(f"**/t{names.number}"):
                 shutil.rmtree(directory, ignore_errors=True)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.kinds import KINDS, PLAIN, WITH_VECTORS, step_of
-from benchmarks.rounds import AFTER, BEFORE, Results
+from benchmarks.rounds import AFTER, BEFORE, MARKING, Results
 from benchmarks.session import Cost
 
 OURS = "paimon-spark"
@@ -15,11 +15,12 @@ OURS = "paimon-spark"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Maximum cost of one of our steps, relative to that of the peer."""
+    """Maximum cost of one of our steps, relative to that of the peer's step, which has the same name unless given."""
 
     step: str
     peer: str
     ratio: float
+    peer_step: str = ""
 
 
 TARGETS: Sequence[Target] = (
@@ -35,6 +36,7 @@ TARGETS: Sequence[Target] = (
     Target(f"scan {AFTER}", "parquet", 1.1),
     Target(f"scan {AFTER}", "iceberg", 1.0),
     Target(f"lookup {AFTER}", "paimon", 1.0),
+    Target(MARKING, "iceberg", 1.0, "delete"),
 )
 KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
 KIND_RATIO = 0.6
@@ -92,7 +94,8 @@ def kind_target(kind: str, step: str) -> Target:
 
 def outcome(target: Target, costs: Costs, unit: str) -> Verdict | None:
     """Return the outcome of a target in one of the `UNITS`, or None if a side was not measured."""
-    mine, theirs = (costs.get(engine, {}).get(target.step, []) for engine in (OURS, target.peer))
+    mine = costs.get(OURS, {}).get(target.step, [])
+    theirs = costs.get(target.peer, {}).get(target.peer_step or target.step, [])
     ratios = _ratios(mine, theirs, unit)
     return _verdict(f"{target.step}, {unit}, to {target.peer}", target.ratio, ratios) if ratios else None
 

@@ -430,13 +430,13 @@ class TableHandle:
 
     def _delete_where(self, condition: str) -> Written:
         table = self._to_change()
-        keyed = table.is_primary_key_table
-        if keyed and not rewrites_files(table, Operation.DELETE):
+        keyed, rewrites = table.is_primary_key_table, rewrites_files(table, Operation.DELETE)
+        by_place = not keyed or (marks_keyed_rows(table) and not rewrites)
+        if keyed and not rewrites:
             self._check_deletes(table)
         predicate = parse_filter(condition, table.schema, zone=self._zone)
-        columns = None if keyed else ()
-        plan = plan_select(with_all_rows(table), columns=columns, predicate=predicate)
-        if not keyed or marks_keyed_rows(table) or rewrites_files(table, Operation.DELETE):
+        plan = plan_select(with_all_rows(table), columns=() if by_place else None, predicate=predicate)
+        if by_place or rewrites:
             counted = RowCounter(deletions(plan))
             result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
             return Written.of(counted.rows, result)

@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX, ROW_KIND
+from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
@@ -67,7 +67,7 @@ def change_rows(
     rows = frame.drop(*METADATA_COLUMNS)
     if len(rows.columns) < len(frame.columns) and marks_keyed_rows(table):
         try:
-            return _change_places(session, table, frame, operation)
+            return _change_places(session, table, frame.select(FILE_PATH, ROW_INDEX, VECTOR), operation)
         except ConflictError as error:
             _log.info("The rows of %s are deleted by writing them: %s", table.name, error)
     return write_frame(session, table, rows, operation=operation)

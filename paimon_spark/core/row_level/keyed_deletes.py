@@ -2,7 +2,8 @@
 
 A row above level 0 is the only version of its key unless a level-0 file holds another one. Marking such a row deletes
 it. All other rows are deleted by a row of kind ``-D``, which the next compaction merges: those at level 0, those beside
-a level-0 file of overlapping keys, and those whose file another commit has replaced since they were read.
+a level-0 file of overlapping keys, and those of a file whose vector another commit has replaced since they were read.
+They are read from their files, so a statement needs no other column than those of its condition.
 (docs/spec/semantics.md, V8)
 """
 
@@ -11,26 +12,29 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import cached_property
 
-import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
-from paimon_spark.core.columns import METADATA_COLUMNS
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.levels import KeyRange, key_range
 from paimon_spark.core.metadata_io import translate_io_errors
+from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
-from paimon_spark.core.row_level.marked_positions import MarkedPositions, rows_by_file
+from paimon_spark.core.row_level.marked_positions import MarkedPositions, as_bitmap, rows_by_file
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
-from paimon_spark.format.arrays import I64
+from paimon_spark.errors import EngineError
+from paimon_spark.format.deletion_vectors import positions
+from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 
 
 class KeyedDeleteWriter(AbortableWriter):
     """Deletes the rows of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8, delete), and the file, position and deletion vector of
-    each row.
+    A batch has the file, position and deletion vector of each row, in any order. Memory: one bit per row of the files
+    with such rows, and the buffer of the rows that are written.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -39,26 +43,38 @@ class KeyedDeleteWriter(AbortableWriter):
         self._files = LiveFileLookup(table)
         self._marks = MarkedPositions(table, self._files)
         self._markable: dict[tuple[str, int], bool] = {}
+        self._written: dict[str, BitMap] = defaultdict(BitMap)
 
     @translate_io_errors()
     def change(self, batch: pa.RecordBatch) -> None:
-        """Add rows to delete."""
-        written: list[I64] = []
+        """Add rows to delete.
+
+        Raises:
+            ConflictError: a file with such rows is no longer part of the table.
+        """
         for part in rows_by_file(batch):
-            if part.path is not None and self._marks_rows_of(part.path, part.seen):
+            if part.path is None:
+                raise EngineError("A row to delete has no position in a file.")
+            if self._marks_rows_of(part.path, part.seen):
                 self._marks.add(part.path, part.positions, part.seen)
             else:
-                written.append(part.rows)
-        if written:
-            names = [n for n in batch.schema.names if n not in METADATA_COLUMNS]
-            chosen = np.sort(np.concatenate(written))
-            rows = batch.select(names)
-            self._writer.write(rows if len(chosen) == rows.num_rows else rows.take(pa.array(chosen)))
+                self._written[part.path] |= as_bitmap(part.positions)
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
-        """Write buffered rows; return the messages with deletion vectors and added files."""
+        """Write the vectors and the other rows; return the messages with deletion vectors and added files."""
+        for path in sorted(self._written):
+            self._write_rows(self._files.entry(path), self._written[path])
         return [*self._marks.write(), *self._writer.finish()]
+
+    def _write_rows(self, entry: ManifestEntry, chosen: BitMap) -> None:
+        files, start = BucketFiles(self._table, entry.partition, entry.bucket), 0
+        for rows in files.chunks(entry.file, self._table.schema.fields):
+            here = positions(chosen, start, start + rows.num_rows) - start
+            start += rows.num_rows
+            if len(here):
+                kinds = pa.repeat(pa.scalar(int(RowKind.DELETE), pa.int8()), len(here))
+                self._writer.write(rows.take(pa.array(here)).append_column(ROW_KIND, kinds))
 
     def abort(self) -> None:
         """Delete the written files."""
@@ -69,8 +85,8 @@ class KeyedDeleteWriter(AbortableWriter):
         """Return whether rows of a file are marked; decided once per file and vector."""
         known = self._markable.get((path, seen))
         if known is None:
-            entry = self._files.find(path)
-            known = entry is not None and self._is_alone(entry) and self._marks.is_current(entry, seen)
+            entry = self._files.entry(path)
+            known = self._is_alone(entry) and self._marks.is_current(entry, seen)
             self._markable[path, seen] = known
         return known
 

@@ -25,10 +25,6 @@ class LiveFileLookup:
     table: Table
     snapshot_id: int | None = None
 
-    def find(self, path: str) -> ManifestEntry | None:
-        """Return the entry of a data file, or None if it is no longer part of the table."""
-        return self._state[0].get(self._key(path))
-
     def entries(self) -> Iterable[ManifestEntry]:
         """Return the entries of all live files."""
         return self._state[0].values()
@@ -39,7 +35,7 @@ class LiveFileLookup:
         Raises:
             ConflictError: the file is no longer part of the table.
         """
-        entry = self.find(path)
+        entry = self._state[0].get(self._key(path))
         if entry is None:
             name = path.rpartition("/")[2]
             raise ConflictError(

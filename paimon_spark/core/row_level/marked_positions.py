@@ -63,6 +63,11 @@ def rows_by_file(batch: pa.RecordBatch) -> list[FileRows]:
     return out
 
 
+def as_bitmap(positions: I64) -> BitMap:
+    """Return positions in a file as a bitmap."""
+    return BitMap(array("I", positions.astype(np.uint32).tobytes()))
+
+
 @dataclass(slots=True)
 class _NewVectors:
     """Rows of one file to delete, and the fingerprint of the deletion vector when they were read."""
@@ -99,7 +104,7 @@ class MarkedPositions:
             raise EngineError(
                 f"A deleted row lies beyond the end of the file '{file.file_name}' ({file.row_count} rows)."
             )
-        marks.positions |= BitMap(array("I", positions.astype(np.uint32).tobytes()))
+        marks.positions |= as_bitmap(positions)
 
     def is_current(self, entry: ManifestEntry, seen: int) -> bool:
         """Return whether a file still has the deletion vector of that fingerprint."""

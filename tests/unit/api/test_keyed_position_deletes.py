@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping
 from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.api.table import TableHandle
@@ -15,7 +18,7 @@ from paimon_spark.engine.insert import complete_write, plan_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.kinds import CommitKind, FileKind
+from paimon_spark.spec.kinds import CommitKind, FileKind, RowKind
 from paimon_spark.testing.faults import FaultFileIO, Mode
 from paimon_spark.testing.history import PARTS, History
 from paimon_spark.testing.invariants import leaked, violations
@@ -111,6 +114,24 @@ def test_versions_at_level_0_are_deleted_by_rows() -> None:
     assert written_files(table) == before + 1
     assert {r[0]: r[2] for r in read_rows(table)} == {k: v for k, _, v in FIRST if k not in (4, 6)} | {5: 500}
     sound(table)
+
+
+def test_written_rows_have_all_values_of_their_files() -> None:
+    """Nanoseconds included, which Spark would cut off."""
+    schema = pa.schema([pa.field("k", pa.int32(), nullable=False), pa.field("at", pa.timestamp("ns"), nullable=False)])
+    made = open_warehouse(InMemoryFileIO()).create_table("t", schema, primary_key="k", options={**MARKS, "bucket": "1"})
+    waiting = open_handle(made, {"write-only": "true"})
+    waiting.append(pa.table({"k": [1, 2, 3], "at": [10, 20, 1_000_000_007]}, schema))
+    assert made.delete("k > 1").rows == 2
+    table = made.load()
+    (entry,) = (
+        e
+        for e in ManifestStore(table).delta_entries(table.snapshots.get(2))
+        if e.kind is FileKind.ADD and e.file.level == 0
+    )
+    stored = pq.read_table(io.BytesIO(table.file_io.read(table.paths.data_file(entry.partition, 0, entry.file))))
+    assert stored.column("_VALUE_KIND").to_pylist() == [int(RowKind.DELETE)] * 2
+    assert stored.column("at").cast(pa.int64()).to_pylist() == [20, 1_000_000_007]
 
 
 def test_a_late_writer_with_smaller_sequence_numbers() -> None:
