@@ -56,8 +56,9 @@ _STEPS = {
 def workload(figures: Mapping[str, Any]) -> list[str]:
     """Return the table of the workload: medians of CPU seconds, and of wall seconds in brackets."""
     engines, costs = figures["engines"], figures["costs"]
+    measured = {step: text for step, text in _WORKLOAD.items() if any(step in found for found in costs.values())}
     rows = [
-        [text, *(_seconds(costs.get(name, {}).get(step, [])) for name in engines)] for step, text in _WORKLOAD.items()
+        [text, *(_seconds(costs.get(name, {}).get(step, [])) for name in engines)] for step, text in measured.items()
     ]
     disk = figures["bytes_on_disk"]
     rows.append(
