@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any
 
 from paimon_spark.core.columns import BUCKET, FILE_PATH, METADATA_FIELDS, ROW_INDEX, VECTOR
 from paimon_spark.core.merge.config import merge_order
+from paimon_spark.core.read.deleted_rows import vector_fingerprints
 from paimon_spark.core.scan.packed_files import PackedFileList
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
-from paimon_spark.spark.native_columns import NativeFiles, PlacedFile, has_millis
+from paimon_spark.spark.native_columns import NativeFiles, has_millis
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.types import plain_struct
 from paimon_spark.spark.values import value_to_jvm
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import DataFileKey, DataFileMeta
 
 NATIVE_OPTIONS = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED", "mergeSchema": "false"}
 FILES_TOGETHER = 1_000
@@ -46,7 +47,8 @@ def native_spec(
     data = [s for f, s in wanted if s is not None and f.name not in keys]
     partition = [f for f, _ in wanted if f.name in keys]
     placed = {p.name for p in request.places} | ({FILE_PATH, ROW_INDEX} if filtered else set())
-    fixed = [p for p in METADATA_FIELDS if p.name in placed and p.name not in (ROW_INDEX, VECTOR)]
+    unread = {ROW_INDEX} if filtered else {ROW_INDEX, VECTOR}  # the other files have no vectors
+    fixed = [p for p in METADATA_FIELDS if p.name in placed - unread]
     spec = {
         "format": files.layout.file_format,
         "root": table.path,
@@ -59,7 +61,7 @@ def native_spec(
         "partition_schema": plain_struct([*partition, *fixed]),
         "select": [
             {"name": f.name, "from": None if s is None else s.name, "type": plain_struct([f])["fields"][0]["type"]}
-            for f, s in [*wanted, *((p, None if p.name == VECTOR else p) for p in request.places)]
+            for f, s in [*wanted, *((p, p if p.name == ROW_INDEX or p in fixed else None) for p in request.places)]
         ],
     }
     groups = _groups(table, [f.name for f in partition], [p.name for p in fixed], files, together, by_bucket=by_bucket)
@@ -70,18 +72,20 @@ def _groups(
     table: Table,
     columns: Sequence[str],
     fixed: Sequence[str],
-    files: Iterable[PlacedFile],
+    files: NativeFiles,
     together: int,
     *,
     by_bucket: bool,
 ) -> Iterator[dict[str, Any]]:
     """Yield the files in groups: adjacent files with equal values of the partition columns and the `fixed` ones."""
     paths = table.paths
+    vectors = vector_fingerprints(table, files.splits) if VECTOR in fixed else {}
     placed = ((s, paths.data_file(s.partition, s.bucket, file), file) for s, file in files)
 
-    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, int | None, tuple[str, ...]]:
-        split, path, _ = one
-        of_file = {FILE_PATH: path, BUCKET: str(split.bucket)}
+    def alike(one: tuple[Split, str, DataFileMeta]) -> tuple[bytes, int | None, tuple[str | None, ...]]:
+        split, path, file = one
+        vector = vectors.get(DataFileKey(split.partition, split.bucket, file.file_name)) if vectors else None
+        of_file = {FILE_PATH: path, BUCKET: str(split.bucket), VECTOR: None if vector is None else str(vector)}
         return split.partition, split.bucket if by_bucket else None, tuple(of_file[name] for name in fixed)
 
     for (partition, bucket, others), members in groupby(placed, alike):

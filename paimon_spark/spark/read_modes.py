@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.columns import METADATA_FIELDS, PARTITION, ROW_INDEX, TRACKING_FIELDS
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.spark.native_access import native_access
@@ -166,7 +166,7 @@ def _worth_finding(request: ReadRequest, candidates: Iterable[_Candidate]) -> bo
     A query with a limit is faster by reading its first split, and a lookup of single keys by pruning row groups.
     """
     rows = sum(c.split.file_rows for c in candidates)
-    if VECTOR in request.metadata or request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:
+    if request.limit is not None or not FEWEST_ROWS <= rows <= MOST_ROWS:
         return False
     keys = [f.name for f in request.table.key_fields] if request.table.is_primary_key_table else []
     return not keys or fixed_values(project(request.predicate, keys), keys) is None

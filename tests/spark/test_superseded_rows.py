@@ -7,10 +7,15 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
+import paimon_spark
+from paimon_spark.api.row_changes import deletions
+from paimon_spark.core.columns import FILE_PATH, VECTOR
+from paimon_spark.engine.select import plan_select
 from paimon_spark.spark.read_modes import FEWEST_ROWS
 from tests.spark.test_engine import engine_pid
 
@@ -227,6 +232,39 @@ def test_deletion_vectors(spark: SparkSession) -> None:
     assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (9 * tenth, 10 * tenth, 42 * tenth)
     spark.sql("DELETE FROM t WHERE id % 10 = 5")
     assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (8 * tenth, 9 * tenth, 37 * tenth)
+
+
+@pytest.mark.parametrize(
+    "properties",
+    ["", ", 'primary-key'='id', 'bucket'='2', 'deletion-vectors.mark-deletes'='true'"],
+    ids=["append", "keyed"],
+)
+def test_changes_of_files_with_vectors(spark: SparkSession, warehouse: Path, properties: str) -> None:
+    """Spark's own scan tells a statement which vector of a file it has seen."""
+    spark.sql(f"CREATE TABLE t (id BIGINT, v INT) TBLPROPERTIES ('deletion-vectors.enabled'='true'{properties})")
+    spark.sql(f"INSERT INTO t SELECT id, 1 FROM range({2 * COUNT})")
+    spark.sql("DELETE FROM t WHERE id % 10 = 3")
+    places = "SELECT DISTINCT __paimon_file_path, __paimon_deletion_vector FROM t"
+    assert FILTERED in plan_of(spark, places)
+    table = paimon_spark.connect(warehouse).table(f"{spark.catalog.currentDatabase()}.t").load()
+    batches = pa.Table.from_batches(deletions(plan_select(table, columns=())))
+    seen = batches.group_by([FILE_PATH, VECTOR]).aggregate([]).to_pylist()
+    assert all(r[VECTOR] for r in seen)
+    assert {(Path(r[0]).name, r[1]) for r in spark.sql(places).collect()} == {
+        (Path(r[FILE_PATH]).name, r[VECTOR]) for r in seen
+    }
+    files = one(spark, "SELECT count(*), sum(record_count) FROM `t$files`")
+    spark.sql("DELETE FROM t WHERE id % 10 = 4 OR id < 100")
+    assert one(spark, "SELECT count(*), sum(record_count) FROM `t$files`") == files
+    fifth = 2 * COUNT // 10
+    assert one(spark, "SELECT count(*), sum(id % 10) FROM t") == (8 * fifth - 80, 38 * fifth - 380)
+    spark.sql("UPDATE t SET v = 2 WHERE id % 10 = 5")
+    spark.sql("MERGE INTO t USING (SELECT id FROM t WHERE id % 10 = 6) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    assert one(spark, "SELECT count(*), sum(v), sum(id % 10) FROM t") == (
+        7 * fifth - 70,
+        8 * fifth - 80,
+        32 * fifth - 320,
+    )
 
 
 def test_vectors_beside_rows_to_merge(spark: SparkSession) -> None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.metadata.deletion_vectors import StoredVectors, VectorRef
+from paimon_spark.core.metadata_io import in_parallel, threads_for
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.deletion_vectors import positions
 from paimon_spark.spec.kinds import SEQUENCE_NUMBER, VALUE_KIND, RowKind
-from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.manifest import DataFileKey, DataFileMeta
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,21 @@ def deleted_rows(table: Table, split: Split) -> DeletedRows:
     """Return a lookup of the deleted rows of a split's files."""
     refs = {f.file_name: v for f, v in zip(split.files, split.vectors, strict=False) if v is not None}
     return rows_in_vectors(table, refs)
+
+
+def vector_fingerprints(table: Table, splits: Sequence[Split]) -> dict[DataFileKey, int]:
+    """Return the fingerprints of the deletion vectors of the files of splits; files without vectors are left out."""
+
+    def of_split(split: Split) -> dict[DataFileKey, int]:
+        vectors = StoredVectors(table.file_io)
+        return {
+            DataFileKey(split.partition, split.bucket, f.file_name): vectors.fingerprint(f.file_name, ref)
+            for f, ref in zip(split.files, split.vectors, strict=True)
+            if ref is not None
+        }
+
+    marked = [s for s in splits if any(s.vectors)]
+    return dict(chain.from_iterable(d.items() for d in in_parallel(of_split, marked, threads_for(table.path))))
 
 
 def rows_in_vectors(table: Table, refs: Mapping[str, VectorRef]) -> DeletedRows:
