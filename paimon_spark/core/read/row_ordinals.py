@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from paimon_spark.core.columns import ROW_INDEX
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.file_index.roaring import bitmap_of
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import DataField
@@ -64,6 +64,4 @@ def _add(bitmap: BitMap, positions: I64) -> None:
     if last - first == len(positions) - 1:
         bitmap.add_range(first, last + 1)
         return
-    numbers = array("I")
-    numbers.frombytes(positions.astype(np.uint32).tobytes())
-    bitmap.update(BitMap(numbers))
+    bitmap.update(bitmap_of(positions))

@@ -21,7 +21,7 @@ from paimon_spark.core.levels import KeyRange, key_range
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
-from paimon_spark.core.row_level.marked_positions import MarkedPositions, as_bitmap, rows_by_file
+from paimon_spark.core.row_level.marked_positions import MarkedPositions, positions_in, rows_by_file
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError
@@ -43,7 +43,7 @@ class KeyedDeleteWriter(AbortableWriter):
         self._files = LiveFileLookup(table)
         self._marks = MarkedPositions(table, self._files)
         self._markable: dict[tuple[str, int], bool] = {}
-        self._written: dict[str, BitMap] = defaultdict(BitMap)
+        self._retracted: dict[str, BitMap] = defaultdict(BitMap)
 
     @translate_io_errors()
     def change(self, batch: pa.RecordBatch) -> None:
@@ -58,16 +58,17 @@ class KeyedDeleteWriter(AbortableWriter):
             if self._marks_rows_of(part.path, part.seen):
                 self._marks.add(part.path, part.positions, part.seen)
             else:
-                self._written[part.path] |= as_bitmap(part.positions)
+                self._retracted[part.path] |= positions_in(self._files.entry(part.path).file, part.positions)
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:
-        """Write the vectors and the other rows; return the messages with deletion vectors and added files."""
-        for path in sorted(self._written):
-            self._write_rows(self._files.entry(path), self._written[path])
-        return [*self._marks.write(), *self._writer.finish()]
+        """Write the vectors and the retracts; return the messages with deletion vectors and added files."""
+        marked = self._marks.write()
+        for path in sorted(self._retracted):
+            self._retract(self._files.entry(path), self._retracted[path])
+        return [*marked, *self._writer.finish()]
 
-    def _write_rows(self, entry: ManifestEntry, chosen: BitMap) -> None:
+    def _retract(self, entry: ManifestEntry, chosen: BitMap) -> None:
         files, start = BucketFiles(self._table, entry.partition, entry.bucket), 0
         for rows in files.chunks(entry.file, self._table.schema.fields):
             here = positions(chosen, start, start + rows.num_rows) - start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -19,7 +18,8 @@ from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.format.arrays import I64
-from paimon_spark.spec.manifest import BucketKey, ManifestEntry
+from paimon_spark.format.file_index.roaring import bitmap_of
+from paimon_spark.spec.manifest import BucketKey, DataFileMeta, ManifestEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +63,15 @@ def rows_by_file(batch: pa.RecordBatch) -> list[FileRows]:
     return out
 
 
-def as_bitmap(positions: I64) -> BitMap:
-    """Return positions in a file as a bitmap."""
-    return BitMap(array("I", positions.astype(np.uint32).tobytes()))
+def positions_in(file: DataFileMeta, positions: I64) -> BitMap:
+    """Return positions in a file as a bitmap.
+
+    Raises:
+        EngineError: a position lies beyond the end of the file.
+    """
+    if int(positions.max()) >= file.row_count:
+        raise EngineError(f"A deleted row lies beyond the end of the file '{file.file_name}' ({file.row_count} rows).")
+    return bitmap_of(positions)
 
 
 @dataclass(slots=True)
@@ -100,11 +106,7 @@ class MarkedPositions:
         file = marks.entry.file
         if seen != marks.seen:
             raise EngineError(f"Rows of the file '{file.file_name}' were selected with different deletion vectors.")
-        if int(positions.max()) >= file.row_count:
-            raise EngineError(
-                f"A deleted row lies beyond the end of the file '{file.file_name}' ({file.row_count} rows)."
-            )
-        marks.positions |= as_bitmap(positions)
+        marks.positions |= positions_in(file, positions)
 
     def is_current(self, entry: ManifestEntry, seen: int) -> bool:
         """Return whether a file still has the deletion vector of that fingerprint."""

@@ -11,14 +11,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from paimon_spark.api.table import TableHandle
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import complete_write, plan_write
+from paimon_spark.engine.row_level import plan_changes, row_changer
 from paimon_spark.engine.runner import LocalRunner
+from paimon_spark.errors import EngineError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
-from paimon_spark.spec.kinds import CommitKind, FileKind, RowKind
+from paimon_spark.spec.kinds import CommitKind, FileKind, Operation, RowKind
 from paimon_spark.testing.faults import FaultFileIO, Mode
 from paimon_spark.testing.history import PARTS, History
 from paimon_spark.testing.invariants import leaked, violations
@@ -132,6 +135,21 @@ def test_written_rows_have_all_values_of_their_files() -> None:
     stored = pq.read_table(io.BytesIO(table.file_io.read(table.paths.data_file(entry.partition, 0, entry.file))))
     assert stored.column("_VALUE_KIND").to_pylist() == [int(RowKind.DELETE)] * 2
     assert stored.column("at").cast(pa.int64()).to_pylist() == [20, 1_000_000_007]
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_a_position_beyond_the_end_of_a_file_is_refused(compacted: bool) -> None:
+    """Whether the row would be marked, or retracted because it is at level 0."""
+    made = create(open_warehouse(InMemoryFileIO()), Kind(("k",)), {**VECTORS, "bucket": "1"})
+    (made if compacted else open_handle(made, {"write-only": "true"})).append(rows_of(FIRST))
+    (path,) = data_files(made)
+    batch = pa.record_batch(
+        {FILE_PATH: [path], ROW_INDEX: pa.array([len(FIRST)], pa.int64()), VECTOR: pa.nulls(1, pa.int64())}
+    )
+    plan = plan_changes(made.load(), Operation.DELETE)
+    with row_changer(plan.table, plan.info) as changer, pytest.raises(EngineError, match="beyond the end of the file"):
+        changer.change(batch)
+    assert read_rows(made) == (tuple(FIRST) if compacted else ())
 
 
 def test_a_late_writer_with_smaller_sequence_numbers() -> None:
