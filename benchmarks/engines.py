@@ -38,8 +38,8 @@ PAIMON_JAR_RELEASE = "0.9.0"
 class Engine:
     """One engine; in its statements `{t}` is the table, `{source}` the rows to write, `{final}` the final rows.
 
-    `python_path` has packages of its session besides the installed ones. In a table of `marking_layout`, a DELETE marks
-    rows in deletion vectors; without one, the engine has no such tables, or all of its are.
+    `python_path` has packages of its session besides the installed ones. `marking_layout` is that of a second table,
+    in which a DELETE marks rows in deletion vectors; engines without it have no second table.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Engine:
     @property
     def create_marking(self) -> str:
         """Return the statement that creates a table in which a DELETE marks rows."""
-        return f"CREATE TABLE {{t}}_marking ({SCHEMA}) {self.marking_layout}"
+        return f"CREATE TABLE {{t}} ({SCHEMA}) {self.marking_layout}"
 
     @property
     def create_other(self) -> str:
@@ -97,8 +97,6 @@ def spark_minor() -> str:
 
 _SMALL_KEYED = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
 _KEYED = f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '{BUCKETS}', 'write-only' = 'true')"
-
-
 _MARKING = (
     f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '{BUCKETS}', 'deletion-vectors.enabled' = 'true', "
     "'deletion-vectors.mark-deletes' = 'true')"

@@ -76,10 +76,13 @@ def steps(data: Data) -> Iterator[Step]:
 
 
 def _marking(engine: Engine, tables: Tables) -> Sequence[str]:
-    return [tables.fill(engine.create_marking), tables.fill(_marked(INSERT), "load")] if engine.marking_layout else ()
+    if not engine.marking_layout:
+        return ()
+    return [tables.fill(_marked(engine.create_marking)), tables.fill(_marked(INSERT), "load")]
 
 
 def _marked(statement: str) -> str:
+    """Return a statement about the table in which a DELETE marks rows."""
     return statement.replace("{t}", "{t}_marking")
 
 
