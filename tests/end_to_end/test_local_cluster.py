@@ -6,8 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from paimon_spark.bridge.jars import spark_home
 from tests.end_to_end.programs import ROOT, spark_environ
+
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import sys

@@ -41,6 +41,7 @@ def run(script: str, place: Path, **environ: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_example_of_the_documentation_runs(server: S3Server, tmp_path: Path) -> None:
     page = (ROOT / "docs/s3.md").read_text(encoding="utf-8")
     [script] = re.findall(r"```sh\n(export AWS_ACCESS_KEY_ID.*?)```", page, re.DOTALL)

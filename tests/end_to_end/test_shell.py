@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from tests.end_to_end.programs import BIN, Place
 from tests.end_to_end.terminals import PROMPT, Terminal, terminal, wait_for
 
@@ -65,6 +67,7 @@ def test_a_session(place: Place) -> None:
     assert "CREATE DATABASE shop" in (place.directory / "history").read_text()
 
 
+@pytest.mark.slow
 def test_control_c_and_control_d(place: Place) -> None:
     with shell(place) as typed:
         typed.answer("CREATE TABLE t (id BIGINT);\n")
@@ -86,6 +89,7 @@ def test_control_c_and_control_d(place: Place) -> None:
         assert ended(typed) == 0
 
 
+@pytest.mark.slow
 def test_lines_with_tabs_if_asked_for(place: Place) -> None:
     with shell(place, "--format", "tsv") as typed:
         assert "a\tb\n1\tx\n" in typed.answer("SELECT 1 AS a, 'x' AS b;\n")

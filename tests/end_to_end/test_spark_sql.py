@@ -38,12 +38,14 @@ def test_a_script_with_the_plain_settings(place: Place) -> None:
     assert done.stdout == "1\tpaid\n2\tnew\n"
 
 
+@pytest.mark.slow
 def test_the_launcher_prints_headers_and_leaves_nothing_behind(place: Place) -> None:
     done = place.cli("sql", "-e", SCRIPT)
     assert done.stdout.splitlines() == ["id\tstate", "1\tpaid", "2\tnew"]
     assert place.left_behind() == {"warehouse"}
 
 
+@pytest.mark.slow
 def test_the_launcher_aligns_answers(place: Place) -> None:
     done = place.cli("sql", "--format", "table", "--echo", "-e", SCRIPT)
     assert "SELECT id, state FROM orders ORDER BY id;\nid  state\n--  -----\n 1  paid\n 2  new\n" in done.stdout
@@ -78,11 +80,12 @@ def test_standard_input_is_a_script_in_the_launchers_catalog(place: Place) -> No
             "nope",
         ),
         ("file", "\ufeff-- first\r\n\r\n-- second\r\nSELEC 1;\r\n", 4, "SELEC 1"),
-        (
+        pytest.param(
             "stdin",
             "SELECT '-- a; b', \"a;\nb\" AS x; -- ; c\n\nSELECT /*+ COALESCE(1) */ 1\nFROM nope;\n",
             5,
             "FROM nope",
+            marks=pytest.mark.slow,
         ),
         ("stdin", "-- x\nSELECT 1;\n\nCALL sys.compact('oders');\n", 4, "CALL sys.compact('oders')"),
     ],
@@ -101,6 +104,7 @@ def test_a_script_that_fails_names_one_line_and_it_is_right(
     assert "'Project" not in done.stderr
 
 
+@pytest.mark.slow
 def test_the_launcher_passes_arguments_of_the_stock_program_on(place: Place) -> None:
     jar = place.directory / "other.jar"
     with zipfile.ZipFile(jar, "w") as opened:
@@ -110,6 +114,7 @@ def test_the_launcher_passes_arguments_of_the_stock_program_on(place: Place) -> 
     assert done.stdout == "42\n"
 
 
+@pytest.mark.slow
 def test_a_failing_statement_ends_with_its_code_on_stderr(place: Place) -> None:
     done = place.cli(
         "sql", "--format", "table", "-e", "SELECT 1; SELECT * FROM paimon.nowhere.at_all; SELECT 2", check=False
@@ -132,6 +137,7 @@ def test_a_python_without_the_package_is_told_with_the_way_out(place: Place, tmp
     assert "paimon-spark env --archive" in told
 
 
+@pytest.mark.slow
 def test_what_one_program_wrote_the_next_one_reads(place: Place) -> None:
     place.stock("spark-sql", "-e", SCRIPT)
     done = place.cli(
@@ -188,6 +194,7 @@ MERGE INTO paimon.shop.orders o USING (SELECT * FROM VALUES (1, 'a'), (1, 'b') A
 """
 
 
+@pytest.mark.slow
 def test_what_stops_a_task_is_one_line(place: Place) -> None:
     """Found by a task of Spark, or of Python: no stacks, no words of Spark, no second telling."""
     merged = place.cli("spark-sql", "-e", MATCHES_TWICE, check=False)
@@ -202,6 +209,7 @@ def test_what_stops_a_task_is_one_line(place: Place) -> None:
     assert line.startswith("[CORRUPT_DATA_FILE] ")
 
 
+@pytest.mark.slow
 def test_a_changed_number_of_buckets_is_found_before_the_job(place: Place) -> None:
     script = MATCHES_TWICE.partition("MERGE")[0] + (
         "ALTER TABLE paimon.shop.orders SET TBLPROPERTIES ('bucket' = '3');"

@@ -38,6 +38,7 @@ spark.stop()
 EXPECTED = [(part, len(range(part, 100, 3)), sum(range(part, 100, 3))) for part in range(3)]
 
 
+@pytest.mark.slow
 def test_a_script_through_the_launcher(place: Place) -> None:
     script = place.directory / "job.sql"
     script.write_text(SCRIPT)
@@ -53,6 +54,7 @@ def test_a_script_with_the_plain_settings(place: Place) -> None:
     assert done.stdout.splitlines()[2:4] == [" 1  c", " 2  x"]
 
 
+@pytest.mark.slow
 def test_a_failing_script_has_an_exit_status(place: Place) -> None:
     script = place.directory / "job.sql"
     script.write_text("SELECT 1 AS one; CALL paimon.sys.compact(table => 'no.such'); SELECT 2 AS two")
@@ -83,6 +85,7 @@ def test_a_script_that_is_not_there_is_told(place: Place) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_pyspark_program_configures_itself(place: Place) -> None:
     program = place.directory / "program.py"
     program.write_text(PROGRAM)

@@ -65,6 +65,7 @@ def test_blobs_and_columns_of_both_sides(tmp_path: Path) -> None:
     assert sorted(answer["rows"]) == read_here(table)
 
 
+@pytest.mark.slow
 def test_columns_changed_and_compacted_here(tmp_path: Path) -> None:
     table = made_here(tmp_path).with_options(SOON)
     put(table, [(1, b"\x00\x01", "a", None), (2, None, "b", b""), (3, b"\xff" * 1500, "c", b"s")])

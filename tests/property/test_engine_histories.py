@@ -20,7 +20,7 @@ from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.core.merge.merge_models import Column, Group, PartialUpdateModel, Row, Version, aggregation
-from tests.variants import every
+from tests.variants import every, mostly_slow
 
 KINDS = ["+I", "-U", "+U", "-D"]
 Merge = Callable[[Sequence[Version]], Version]
@@ -186,7 +186,7 @@ def run(name: str, seed: int, steps: int, size: int, options: Mapping[str, str])
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", mostly_slow(range(6), 0, 4, 5))
 def test_histories(name: str, seed: int) -> None:
     options = {"file.format": ["parquet", "orc", "avro"][seed % 3], "write-only": str(seed % 2 == 0).lower()}
     if seed > 2:  # files of their own for each range of keys, at few levels

@@ -21,6 +21,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.predicate import Comparison, IsNull
 from paimon_spark.testing.tables import read_arrow
 from tests.schema_histories import KEY, History
+from tests.variants import mostly_slow
 
 SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 FORMATS = ("parquet", "orc", "avro")
@@ -90,7 +91,7 @@ def check_filters(table: Table, history: History) -> None:
             assert sorted(got[column.name].to_pylist()) == sorted(v for v in values if holds(v)), (column, op, value)
 
 
-@pytest.mark.parametrize("file_format", FORMATS)
+@pytest.mark.parametrize("file_format", mostly_slow(FORMATS, "parquet", "orc"))
 @pytest.mark.parametrize("kind", KINDS)
 @SLOW
 @given(rng=st.randoms(use_true_random=False))

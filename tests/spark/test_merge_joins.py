@@ -81,7 +81,8 @@ def check(spark: SparkSession, keys: dict[str, str], kinds: tuple[str, ...]) -> 
             assert ours[0] > 0, query
 
 
-@pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("codegen", ["true", "false"])
 def test_all_joins_have_the_rows_of_files(joins: SparkSession, tmp_path: Path, codegen: str) -> None:
     keys = {"k": "id"}
     tables(joins, tmp_path, keys)

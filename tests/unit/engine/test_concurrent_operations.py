@@ -255,7 +255,7 @@ def between(prepared: Table, first: str, second: str) -> Iterator[tuple[int, Tab
         yield n, table, failure
 
 
-@pytest.mark.parametrize(("first", "second"), every(5, product(FIRST, OPERATIONS)))
+@pytest.mark.parametrize(("first", "second"), every(8, product(FIRST, OPERATIONS)))
 def test_who_comes_second_has_nothing_to_do(prepared: Table, first: str, second: str) -> None:
     for n, table, failure in between(prepared, first, second):
         assert failure is None, f"step {n}: {failure}"
