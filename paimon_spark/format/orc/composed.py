@@ -27,7 +27,21 @@ class Range:
         return bytes(self.source.read_at(stop - start, self.offset + start)) if stop > start else b""
 
 
-Part = bytes | Range
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    """A part that takes the place of bytes that are not read."""
+
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, part: slice) -> bytes:
+        start, stop, _ = part.indices(self.length)
+        return bytes(max(0, stop - start))
+
+
+Part = bytes | Range | Zeros
 """A part of a composed file."""
 
 

@@ -1,15 +1,17 @@
 """Output of ORC files: pyarrow's output unchanged, or with timestamps before 1970 corrected.
 
 pyarrow stores fractions of a second before 1970 as negative nanoseconds, which the format does not allow: Java readers
-fail or read another time. A file with timestamps is therefore built stripe by stripe in memory. If a stripe has such
-fractions, its streams of seconds and nanoseconds are encoded again as the format requires.
+fail or read another time. From the first row with such a fraction on, a file is therefore built stripe by stripe in
+memory: the streams of seconds and nanoseconds of these stripes are encoded again as the format requires.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +22,7 @@ from pyarrow import orc
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.nested_nulls import pack, packed
-from paimon_spark.format.orc.composed import Composed
+from paimon_spark.format.orc.composed import Composed, Zeros
 from paimon_spark.format.orc.layout import (
     DATA,
     FOOTER_ROWS,
@@ -64,8 +66,23 @@ class Output(Protocol):
 
 def open_output(out: pa.NativeFile, schema: pa.Schema, codec: str, stripe_bytes: int) -> Output:
     """Return the output for rows of a schema."""
-    kind = _Corrected if any(_has_timestamps(t) for t in schema.types) else _Streamed
+    kind = _Checked if any(_has_timestamps(t) for t in schema.types) else _Streamed
     return kind(out, codec, stripe_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """The stripes at the start of a file without a tail.
+
+    Attributes:
+        size: the size of the file so far.
+        source: the file with the tail that it would have; the stripes read as zeros.
+        tail: this tail.
+    """
+
+    size: int
+    source: pa.NativeFile
+    tail: Tail
 
 
 class _Streamed:
@@ -84,6 +101,20 @@ class _Streamed:
     def tell(self) -> int:
         return self._sink.tell()
 
+    def cut(self) -> _Begun | None:
+        """End the last stripe and leave out the tail; return None if no rows were written. The stream stays open."""
+        if not self._written:
+            return None
+        sink = self._sink
+        written = sink.tell()
+        sink.hold()
+        self._writer.close()
+        source = pa.PythonFile(Composed([Zeros(written), *sink.held]), mode="r")
+        tail = Tail.read(source)
+        sink.release(tail.metadata_at - written)
+        sink.check()
+        return _Begun(tail.metadata_at, source, tail)
+
     def finish(self, empty: pa.Table) -> int:
         if not self._written:
             self._writer.write(empty)
@@ -98,13 +129,36 @@ class _Streamed:
             self._sink.finish()
 
 
+class _Checked:
+    """Writes pyarrow's output unchanged up to the first rows with timestamps to correct."""
+
+    def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
+        self._streamed = _Streamed(out, codec, stripe_bytes)
+        self._output: Output = self._streamed
+        self._correct = partial(_Corrected, out, codec, stripe_bytes)
+
+    def write(self, table: pa.Table) -> None:
+        if self._output is self._streamed and any(map(_needs_correction, table.columns)):
+            self._output = self._correct(self._streamed.cut())
+        self._output.write(table)
+
+    def tell(self) -> int:
+        return self._output.tell()
+
+    def finish(self, empty: pa.Table) -> int:
+        return self._output.finish(empty)
+
+    def abort(self) -> None:
+        self._output.abort()
+
+
 class _Corrected:
     """Builds each stripe as a file in memory and concatenates the stripes.
 
     Files with corrected stripes have no row index, because the offsets in it are no longer valid.
     """
 
-    def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
+    def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int, begun: _Begun | None) -> None:
         self._out = out
         self._codec = codec
         self._stripe_bytes = stripe_bytes
@@ -114,6 +168,12 @@ class _Corrected:
         self._stripe_statistics: list[bytes] = []
         self._statistics: list[list[bytes]] = []
         self._changed = False
+        if begun is None:
+            self._put(MAGIC)
+        else:
+            self._size = begun.size
+            self._stripes += begun.tail.stripes
+            self._keep_statistics(begun.source, begun.tail, frozenset())
         self._start()
 
     def _start(self) -> None:
@@ -141,16 +201,10 @@ class _Corrected:
         return self._size
 
     def finish(self, empty: pa.Table) -> int:
-        if not self._stripes and not self._needs_correction:
-            if not self._rows:
-                self._writer.write(empty)
-            self._writer.close()
-            for piece in self._buffer.pieces:
-                self._put(piece)
-        else:
-            if self._rows:
-                self._add()
-            self._put(self._tail())
+        del empty
+        if self._rows:
+            self._add()
+        self._put(self._tail())
         self._out.close()
         return self._size
 
@@ -173,9 +227,6 @@ class _Corrected:
         self._writer.close()
         source = pa.PythonFile(Composed(self._buffer.pieces), mode="r")
         tail = Tail.read(source)
-        if self._first is None:
-            self._first = tail
-            self._put(MAGIC)
         changed: set[int] = set()
         for index, stripe in enumerate(tail.stripes):
             corrected, moved = (
@@ -187,6 +238,11 @@ class _Corrected:
             else:
                 self._copy(source, stripe)
         self._changed |= bool(changed)
+        self._keep_statistics(source, tail, changed)
+
+    def _keep_statistics(self, source: pa.NativeFile, tail: Tail, changed: Set[int]) -> None:
+        """Keep the statistics of some stripes, without those of the columns in `changed`."""
+        self._first = self._first or tail
         metadata = tail.framing.unpack(source.read_at(tail.footer_at - tail.metadata_at, tail.metadata_at))
         for one in parts_of(tuple(messages(metadata)), 1):
             columns = parts_of(tuple(messages(one)), 1)
@@ -254,13 +310,28 @@ class _Sink(_Target):
         super().__init__()
         self._out = out
         self._error: Exception | None = None
+        self._holds = False
+        self.held: list[bytes] = []
 
     def _take(self, data: bytes) -> None:
-        if self._error is None:
+        if self._holds:
+            self.held.append(data)
+        elif self._error is None:
             try:
                 self._out.write(data)
             except (pa.ArrowException, OSError, ValueError) as e:
                 self._error = e
+
+    def hold(self) -> None:
+        """From now on, keep in `held` what is written."""
+        self._holds = True
+
+    def release(self, length: int) -> None:
+        """Write the first `length` bytes of `held` to the stream."""
+        self._holds = False
+        for piece in self.held:
+            self._take(piece[:length])
+            length -= min(length, len(piece))
 
     def check(self) -> None:
         if self._error is not None:
@@ -329,7 +400,7 @@ def _stripe_message(s: Stripe) -> bytes:
     return message([(1, s.offset), (2, s.index_length), (3, s.data_length), (4, s.footer_length), (5, s.rows)])
 
 
-def _timeless(statistics: Sequence[bytes], changed: set[int]) -> list[bytes]:
+def _timeless(statistics: Sequence[bytes], changed: Set[int]) -> list[bytes]:
     """Return column statistics without the bounds of columns in `changed`, which pyarrow rounds towards 1970."""
     return [
         message(f for f in messages(s) if f[0] != _TIMES) if column in changed else s
