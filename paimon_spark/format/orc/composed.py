@@ -29,7 +29,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Zeros:
-    """A part that takes the place of bytes that are not read."""
+    """A part of zeros in place of bytes that are not needed."""
 
     length: int
 

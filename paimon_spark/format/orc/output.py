@@ -1,8 +1,8 @@
 """Output of ORC files: pyarrow's output unchanged, or with timestamps before 1970 corrected.
 
 pyarrow stores fractions of a second before 1970 as negative nanoseconds, which the format does not allow: Java readers
-fail or read another time. From the first row with such a fraction on, a file is therefore built stripe by stripe in
-memory: the streams of seconds and nanoseconds of these stripes are encoded again as the format requires.
+fail or read another time. From the first batch with such a fraction on, a file is therefore built stripe by stripe in
+memory: columns with such fractions are encoded again as the format requires.
 """
 
 from __future__ import annotations
@@ -130,16 +130,15 @@ class _Streamed:
 
 
 class _Checked:
-    """Writes pyarrow's output unchanged up to the first rows with timestamps to correct."""
+    """Writes pyarrow's output unchanged up to the first batch with timestamps to correct."""
 
     def __init__(self, out: pa.NativeFile, codec: str, stripe_bytes: int) -> None:
-        self._streamed = _Streamed(out, codec, stripe_bytes)
-        self._output: Output = self._streamed
-        self._correct = partial(_Corrected, out, codec, stripe_bytes)
+        self._output: _Streamed | _Corrected = _Streamed(out, codec, stripe_bytes)
+        self._corrected = partial(_Corrected, out, codec, stripe_bytes)
 
     def write(self, table: pa.Table) -> None:
-        if self._output is self._streamed and any(map(_needs_correction, table.columns)):
-            self._output = self._correct(self._streamed.cut())
+        if isinstance(self._output, _Streamed) and any(map(_needs_correction, table.columns)):
+            self._output = self._corrected(self._output.cut())
         self._output.write(table)
 
     def tell(self) -> int:
@@ -309,7 +308,7 @@ class _Sink(_Target):
     def __init__(self, out: pa.NativeFile) -> None:
         super().__init__()
         self._out = out
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._holds = False
         self.held: list[bytes] = []
 
@@ -319,7 +318,7 @@ class _Sink(_Target):
         elif self._error is None:
             try:
                 self._out.write(data)
-            except (pa.ArrowException, OSError, ValueError) as e:
+            except BaseException as e:  # noqa: BLE001 - an interrupt too would end the process
                 self._error = e
 
     def hold(self) -> None:
@@ -329,9 +328,7 @@ class _Sink(_Target):
     def release(self, length: int) -> None:
         """Write the first `length` bytes of `held` to the stream."""
         self._holds = False
-        for piece in self.held:
-            self._take(piece[:length])
-            length -= min(length, len(piece))
+        self._take(b"".join(self.held)[:length])
 
     def check(self) -> None:
         if self._error is not None:

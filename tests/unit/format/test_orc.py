@@ -293,6 +293,13 @@ def test_fractions_before_1970_are_stored_as_readers_expect() -> None:
     assert (seconds + 1420070400).tolist() == [-1, -2, 0, -1, -2, 1, -62135596800]
 
 
+def stored_nanoseconds(source: pa.NativeFile) -> list[np.ndarray]:
+    """Return the nanoseconds of each stripe of a file with a column of timestamps, as they are stored."""
+    file = TimestampFile(source)
+    footers = [file.tail.stripe_footer(source, s) for s in file.tail.stripes]
+    return [nanos for i, footer in enumerate(footers) for _, nanos in file.stored(i, footer).values()]
+
+
 @pytest.mark.parametrize("old", [slice(0, 120_000), slice(0, 10), slice(70_000, None), slice(119_999, None)])
 def test_stripes_with_and_without_old_fractions_make_one_file(old: slice) -> None:
     fields = fields_of(t="TIMESTAMP(6)", a="BIGINT")
@@ -304,7 +311,7 @@ def test_stripes_with_and_without_old_fractions_make_one_file(old: slice) -> Non
     writer = for_name("orc").open_writer(store, PATH, fields, options={"orc.stripe.size": "100 kb"})
     for start in range(0, n, 30_000):
         writer.write(table.slice(start, 30_000))
-    assert writer.bytes_written > 0
+    assert writer.bytes_written > n
     assert writer.close().size == store.status(PATH).size
     tail = Tail.read(store.open_input(PATH))
     ends = [s.offset + s.length for s in tail.stripes]
@@ -312,6 +319,7 @@ def test_stripes_with_and_without_old_fractions_make_one_file(old: slice) -> Non
     assert [s.offset for s in tail.stripes] == [3, *ends[:-1]]
     assert ends[-1] == tail.metadata_at
     assert [c[2] for c in tail.value_counts(store.open_input(PATH))] == [s.rows for s in tail.stripes]
+    assert not any((nanos < 0).any() for nanos in stored_nanoseconds(store.open_input(PATH)))
     back = pa.Table.from_batches(read_batches(store, PATH, fields))
     assert back.equals(table)
     assert orc.ORCFile(store.open_input(PATH)).read().cast(table.schema).equals(table)
@@ -402,9 +410,11 @@ def test_a_full_disk_is_an_error_and_not_the_end_of_the_process() -> None:
 def test_a_full_disk_is_an_error_when_old_fractions_come() -> None:
     fields = fields_of(t="TIMESTAMP(6)")
     times = np.random.default_rng(0).integers(1, 2**50, 10_000)
-    young, old = (pa.table({"t": pa.array(sign * times, pa.timestamp("us"))}) for sign in (1, -1))
+    after, before = (pa.table({"t": pa.array(sign * times, pa.timestamp("us"))}) for sign in (1, -1))
     writer = for_name("orc").open_writer(_FullStore(), PATH, fields)
-    writer.write(young)
+    writer.write(after)
     with pytest.raises(OSError, match="No space left"):
-        writer.write(old)
+        writer.write(before)
+    with pytest.raises(OSError, match="No space left"):
+        writer.close()
     writer.abort()
