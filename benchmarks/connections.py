@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from pyhive import hive
 from thrift.transport.TTransport import TTransportException
 
 from benchmarks.engines import Engine
-from benchmarks.process_tree import cpu_seconds
+from benchmarks.process_tree import Usage
 
 CONNECTIONS = 8
 QUERIES = 25
@@ -109,7 +110,7 @@ class _Asked:
 
     def turn(self, text: str) -> _Turn:
         """Query with all connections at once."""
-        before, began = cpu_seconds(self.pid), time.perf_counter()
+        began = time.perf_counter()
 
         def ask(connection: Any) -> int:
             for n in range(QUERIES):
@@ -118,9 +119,10 @@ class _Asked:
                     return n + 1
             return QUERIES
 
-        with ThreadPoolExecutor(CONNECTIONS) as pool:
+        with Usage(self.pid) as usage, ThreadPoolExecutor(CONNECTIONS) as pool:
             queries = sum(pool.map(ask, self.connections))
-        return _Turn(queries, time.perf_counter() - began, cpu_seconds(self.pid) - before)
+            ended = time.perf_counter()
+        return _Turn(queries, ended - began, usage.cpu)
 
 
 def measure(engines: Sequence[Engine], work: Path, report: Callable[[str], None]) -> Rates:
@@ -184,7 +186,8 @@ def _run(connection: Any, text: str) -> None:
 def _server(engine: Engine, work: Path) -> Iterator[_Asked]:
     """Run the stock Thrift server with the settings of an engine, and connect to it."""
     directory = work / engine.name
-    directory.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])

@@ -27,7 +27,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from benchmarks.merge_kinds import MERGE_KINDS
-from benchmarks.process_tree import MemoryPeak, resident
+from benchmarks.process_tree import Usage, resident
 from benchmarks.report import save
 from paimon_spark import connect
 from paimon_spark.api.table import TableHandle
@@ -291,7 +291,7 @@ def planning(table: Table, files: int) -> Iterator[Figure]:
 
     name = f"plan of {files:,} files in {count:,} manifests"
     before = resident(os.getpid())
-    with MemoryPeak(os.getpid()) as peak:
+    with Usage(os.getpid()) as peak:
         yield Figure(f"{name}, cold", files, "files", cost(cold, 3))
         yield Figure(f"{name}, warm", files, "files", cost(lambda: plan_select(table), 3))
     sys.stderr.write(f"planning took {(peak.python - before) >> 20} MB of memory\n")

@@ -15,12 +15,24 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """The data of one process in /proc; `cpu` in seconds, with that of ended children."""
+    """The data of one process in /proc.
+
+    Attributes:
+        pid: its number.
+        parent: that of its parent.
+        java: whether it is a JVM.
+        cpu: its CPU seconds and those of its ended children that it waited for.
+        own: its CPU seconds.
+        started: when it started, which tells processes of the same number apart.
+        resident: its resident memory in bytes.
+    """
 
     pid: int
     parent: int
     java: bool
     cpu: float
+    own: float
+    started: int
     resident: int
 
 
@@ -36,6 +48,8 @@ def _read(pid: int) -> Process | None:
         int(fields[1]),
         "java" in name,
         sum(map(int, fields[11:15])) / _TICK,
+        sum(map(int, fields[11:13])) / _TICK,
+        int(fields[19]),
         int(fields[21]) * _PAGE,
     )
 
@@ -62,10 +76,17 @@ def resident(root: int) -> int:
     return sum(p.resident for p in tree(root))
 
 
-class MemoryPeak:
-    """Samples resident memory while the block runs: of the JVM, and of all other processes (Python) together.
+class Usage:
+    """Samples what a process and its descendants use while the block runs.
 
-    Pages that forked workers share count for each of them, so the figure for Python is an upper bound.
+    Processes that end count up to their last sample. The total of `cpu_seconds` does not do for that: Spark's Python
+    daemon does not wait for its workers, so the time of a worker is in no total once it has ended.
+
+    Attributes:
+        cpu: CPU seconds of all processes, known after the block.
+        java: peak resident memory of the JVM in bytes.
+        python: that of all other processes together. Pages that forked workers share count for each of them, so this
+            is an upper bound.
     """
 
     def __init__(self, root: int, seconds: float = 0.1) -> None:
@@ -73,20 +94,31 @@ class MemoryPeak:
         self._seconds = seconds
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._before: dict[tuple[int, int], float] = {}
+        self._last: dict[tuple[int, int], float] = {}
+        self.cpu = 0.0
         self.java = 0
         self.python = 0
 
-    def __enter__(self) -> MemoryPeak:
+    def __enter__(self) -> Usage:
+        self._before = self._sample()
         self._thread.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._done.set()
         self._thread.join()
+        self._sample()
+        self.cpu = sum(spent - self._before.get(process, 0.0) for process, spent in self._last.items())
 
     def _watch(self) -> None:
-        while not self._done.is_set():
-            members = tree(self._root)
-            self.java = max(self.java, sum(p.resident for p in members if p.java))
-            self.python = max(self.python, sum(p.resident for p in members if not p.java))
-            self._done.wait(self._seconds)
+        while not self._done.wait(self._seconds):
+            self._sample()
+
+    def _sample(self) -> dict[tuple[int, int], float]:
+        members = tree(self._root)
+        self.java = max(self.java, sum(p.resident for p in members if p.java))
+        self.python = max(self.python, sum(p.resident for p in members if not p.java))
+        found = {(p.pid, p.started): p.own for p in members}
+        self._last |= found
+        return found

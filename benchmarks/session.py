@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines import Engine
-from benchmarks.process_tree import MemoryPeak, cpu_seconds
+from benchmarks.process_tree import Usage
 
 _DRIVER = Path(__file__).with_name("driver.py")
 
@@ -64,20 +64,16 @@ class EngineSession:
 
     def run(self, *statements: str) -> Cost:
         """Run statements one after the other, and return their total cost."""
-        pid = self._process.pid
-        before = cpu_seconds(pid)
-        with MemoryPeak(pid) as peak:
+        with Usage(self._process.pid) as usage:
             answer = self._ask({"statements": statements})
-        used = cpu_seconds(pid) - before
         rows = tuple(tuple(row) for row in answer["rows"])
-        return Cost(used, answer["seconds"], answer["planning"], peak.java, peak.python, rows)
+        return Cost(usage.cpu, answer["seconds"], answer["planning"], usage.java, usage.python, rows)
 
     def each(self, statements: Sequence[str]) -> tuple[list[float], float]:
         """Run statements one after the other; return the wall seconds of each, and the CPU seconds of all."""
-        pid = self._process.pid
-        before = cpu_seconds(pid)
-        answer = self._ask({"statements": statements, "each": True})
-        return answer["each"], cpu_seconds(pid) - before
+        with Usage(self._process.pid) as usage:
+            answer = self._ask({"statements": statements, "each": True})
+        return answer["each"], usage.cpu
 
     def cancelled(self, statement: str, after: float) -> tuple[float | None, bool]:
         """Cancel a CALL after some seconds; return those until it ended, None if it had, and whether it failed."""
@@ -86,16 +82,15 @@ class EngineSession:
 
     def stream(self, order: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         """Run a streaming query of `driver.py`; return its CPU seconds and the response."""
-        pid = self._process.pid
-        before = cpu_seconds(pid)
-        answer = self._ask({"stream": order})
-        return cpu_seconds(pid) - before, answer
+        with Usage(self._process.pid) as usage:
+            answer = self._ask({"stream": order})
+        return usage.cpu, answer
 
     def cpu_while_idle(self, seconds: float) -> float:
         """Return the CPU seconds of the idle session."""
-        before = cpu_seconds(self._process.pid)
-        time.sleep(seconds)
-        return cpu_seconds(self._process.pid) - before
+        with Usage(self._process.pid) as usage:
+            time.sleep(seconds)
+        return usage.cpu
 
     def write(self, query: str, path: str) -> None:
         """Write the rows of a query as Parquet."""

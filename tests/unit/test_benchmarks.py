@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,7 +16,7 @@ import pytest
 from benchmarks import commits, latency, rescales
 from benchmarks.engines import parquet
 from benchmarks.pages import PAGE, TABLES, written
-from benchmarks.process_tree import MemoryPeak, cpu_seconds
+from benchmarks.process_tree import Usage, cpu_seconds, tree
 from benchmarks.report import save
 from benchmarks.rounds import Results, Rounds
 from benchmarks.session import Cost, EngineSession
@@ -143,16 +145,46 @@ def test_children_count_while_they_live_and_after() -> None:
         ]
     )
     try:
-        with MemoryPeak(process.pid, 0.05) as peak:
+        with Usage(process.pid, 0.05) as usage:
             deadline = time.monotonic() + 60
             while cpu_seconds(process.pid) < 0.5 and time.monotonic() < deadline:
                 time.sleep(0.05)
             time.sleep(1.5)
         assert cpu_seconds(process.pid) >= 0.5
-        assert peak.python > 64 << 20
+        assert usage.python > 64 << 20
     finally:
         process.kill()
         process.wait()
+
+
+def test_children_that_nobody_waits_for_count_after_their_end() -> None:
+    burn = "import os, time\nwhile time.process_time() < 0.5: pass\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+    parent = (
+        "import signal, subprocess, sys\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"for _ in sys.stdin: subprocess.Popen([sys.executable, '-c', {burn!r}])"
+    )
+    process = subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+
+    def child() -> int:
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
+    try:
+        first = child()
+        with Usage(process.pid, 0.02) as usage:
+            os.kill(first, signal.SIGKILL)
+            second = child()
+            time.sleep(0.2)
+            os.kill(second, signal.SIGKILL)
+            while len(tree(process.pid)) > 1:
+                time.sleep(0.02)
+        assert 0.4 < usage.cpu < 1.0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_figures_are_written_beside_what_they_depend_on(tmp_path: Path) -> None:
