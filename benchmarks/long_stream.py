@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.engines import SESSION
-from benchmarks.process_tree import Process, tree
+from benchmarks.process_tree import Process, cpu_seconds, tree
 from benchmarks.report import save
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class LongStream:
                 raise StalledError(f"the stream has run {known} batches: {self._query.exception()}")
 
     def _spent(self) -> float:
-        return sum(p.cpu for p in tree(os.getpid()))
+        return cpu_seconds(os.getpid())
 
     def _measured(self) -> Measured:
         cpu, wall, done = self._spent(), time.perf_counter(), self._done()
