@@ -75,12 +75,10 @@ class _Begun:
     """The stripes at the start of a file without a tail.
 
     Attributes:
-        size: the size of the file so far.
         source: the file with the tail that it would have; the stripes read as zeros.
         tail: this tail.
     """
 
-    size: int
     source: pa.NativeFile
     tail: Tail
 
@@ -113,7 +111,7 @@ class _Streamed:
         tail = Tail.read(source)
         sink.release(tail.metadata_at - written)
         sink.check()
-        return _Begun(tail.metadata_at, source, tail)
+        return _Begun(source, tail)
 
     def finish(self, empty: pa.Table) -> int:
         if not self._written:
@@ -125,8 +123,7 @@ class _Streamed:
     def abort(self) -> None:
         with suppress(pa.ArrowException, OSError):
             self._writer.close()
-        with suppress(pa.ArrowException, OSError):
-            self._sink.finish()
+        self._sink.abort()
 
 
 class _Checked:
@@ -170,7 +167,7 @@ class _Corrected:
         if begun is None:
             self._put(MAGIC)
         else:
-            self._size = begun.size
+            self._size = begun.tail.metadata_at
             self._stripes += begun.tail.stripes
             self._keep_statistics(begun.source, begun.tail, frozenset())
         self._start()
@@ -337,6 +334,11 @@ class _Sink(_Target):
     def finish(self) -> None:
         self._out.close()
         self.check()
+
+    def abort(self) -> None:
+        """Close the stream; errors are not raised."""
+        with suppress(pa.ArrowException, OSError):
+            self._out.close()
 
 
 def _correct(source: pa.NativeFile, index: int, stripe: Stripe, codec: str, changed: set[int]) -> tuple[bytes, Stripe]:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
 
-from paimon_spark.errors import CorruptTableError, UnsupportedError
+from paimon_spark.errors import CorruptTableError, EngineError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
 from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STRIPES, Framing, Tail, one_stripe
@@ -382,27 +382,37 @@ class _Full(io.RawIOBase):
 
     left = 1000
 
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
         self.left -= len(data)
         if self.left < 0:
-            raise OSError(28, "No space left on device")
+            raise self._error
         return len(data)
 
 
 class _FullStore(InMemoryFileIO):
+    error: Exception = OSError(28, "No space left on device")
+
     def open_output(self, path: str) -> pa.NativeFile:
-        return pa.PythonFile(_Full(), mode="w")
+        return pa.PythonFile(_Full(self.error), mode="w")
 
 
-def test_a_full_disk_is_an_error_and_not_the_end_of_the_process() -> None:
+class _FullObjectStore(_FullStore):
+    error = EngineError("No space left in the bucket.", hint="Free some.")
+
+
+@pytest.mark.parametrize("store", [_FullStore, _FullObjectStore])
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(store: type[_FullStore]) -> None:
     fields = fields_of(a="BIGINT")
     rows = pa.table({"a": np.random.default_rng(0).integers(0, 2**60, 10_000)})
-    writer = for_name("orc").open_writer(_FullStore(), PATH, fields)
+    writer = for_name("orc").open_writer(store(), PATH, fields)
     writer.write(rows)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(type(store.error), match="No space left"):
         writer.close()
     writer.abort()
 
