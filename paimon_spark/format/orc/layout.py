@@ -39,6 +39,10 @@ VALUES = 1
 """The number of the field of column statistics with the number of values."""
 _TOTALS = ((4, 3), (8, 1))
 """The statistics of texts and of binary values: their field among those of a column, and their field with the sum."""
+_OF_TIMES = 9
+"""The statistics of timestamps among those of a column."""
+_EARLIEST, _LATEST = 3, 4
+"""Their fields with the least and the greatest value, as wall clocks."""
 _SCRIPT_COMPRESSION, _SCRIPT_BLOCK = 2, 3
 _NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
 _NAMES = {_LZO: "lzo", _BROTLI: "brotli"}
@@ -196,6 +200,24 @@ class Tail:
         zone = next((v.decode() for v in parts_of(fields, 3)), "UTC")
         return StripeFooter(tuple(streams), encodings, zone, fields)
 
+    def times_within(self, columns: Sequence[int], low: int, high: int) -> bool:
+        """Return whether the statistics of the file place all values of columns of timestamps within a range.
+
+        Args:
+            columns: the numbers of the columns.
+            low: the least of the range, in milliseconds since 1970, to which statistics round towards 1970.
+            high: the greatest of the range, in milliseconds.
+        """
+        statistics = [tuple(messages(s)) for s in parts_of(self.footer, FOOTER_STATISTICS)]
+        if len(statistics) < len(self.columns):
+            return False
+        for found in (statistics[c] for c in columns):
+            ends = next(map(dict, map(messages, parts_of(found, _OF_TIMES))), {})
+            known = [_signed(ends[end]) for end in (_EARLIEST, _LATEST) if isinstance(ends.get(end), int)]
+            if number_of(found, VALUES, -1) and not (len(known) == 2 and low <= known[0] and known[1] <= high):
+                return False
+        return True
+
     def value_counts(self, source: pa.NativeFile) -> Sequence[Sequence[int]]:
         """Return the number of values of each column in each stripe, nulls not counted; empty if it is not recorded."""
         found = []
@@ -322,8 +344,13 @@ def _total(statistics: Sequence[Field]) -> int | None:
     for kind, total in _TOTALS:
         for one in parts_of(statistics, kind):
             value = number_of(messages(one), total, -1)
-            return (value >> 1) ^ -(value & 1) if value >= 0 else None
+            return _signed(value) if value >= 0 else None
     return None
+
+
+def _signed(value: int) -> int:
+    """Return the signed integer of a zigzag varint."""
+    return (value >> 1) ^ -(value & 1)
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:

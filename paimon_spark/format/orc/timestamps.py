@@ -1,7 +1,9 @@
 """ORC timestamps at any nesting depth, over the full range of the table's type.
 
 pyarrow reads ORC timestamps as nanoseconds, limited to 1677 to 2262, and misreads some that were written in another
-time zone. ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
+time zone. Columns written in UTC whose statistics place all values between 1970 and 2262 are read by it as they are.
+
+Otherwise, ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
 a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
 nanoseconds of each column are read through a generated single-column file with constant seconds, batch by batch beside
 the seconds. All encodings and compressions of the library are supported.
@@ -45,7 +47,10 @@ Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
 EPOCH_2015 = 1420070400
 """Stored seconds count from 2015 in the time zone of the writer."""
 _NANO_ROWS = 1 << 15
-_UNIVERSAL = ("UTC", "GMT", "", "Etc/UTC", "Z")
+_GREENWICH = ("UTC", "GMT")
+_UNIVERSAL = (*_GREENWICH, "", "Etc/UTC", "Z")
+_LAST_MILLI = ((1 << 63) - 1) // 1_000_000 - 1
+"""The last millisecond all of whose nanoseconds are timestamps in nanoseconds."""
 _ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
 """For both versions of the integer encoding: the longest run of zeros, and its number of values."""
 
@@ -76,6 +81,7 @@ class TimestampFile:
         self._source = source
         self.tail = tail or Tail.read(source)
         self._holding = _holding(self.tail)
+        self._names = {number: name for name, number in self.tail.numbers.items()}
 
     def batches(
         self, stripes: Sequence[int], fields: Sequence[DataField], batch_rows: int | None
@@ -90,14 +96,36 @@ class TimestampFile:
         Raises:
             OutOfRangeError: a timestamp is out of range of its unit.
         """
+        types = {f.name: f.type for f in fields}
+        numbers = [self.tail.numbers[name] for name in types]
+        if self._fits_nanoseconds(numbers, stripes):
+            for batch in decoded(self.tail.of_stripes(self._source, stripes), list(map(str, numbers)), batch_rows):
+                yield self._converted(batch, types, _in_unit)
+        else:
+            yield from self._by_parts(stripes, types, numbers, batch_rows)
+
+    def _fits_nanoseconds(self, columns: Sequence[int], stripes: Sequence[int]) -> bool:
+        """Return whether pyarrow reads all timestamps of some stripes right, by the statistics of the file."""
+        times, rest = [], list(columns)
+        while rest:
+            number = rest.pop()
+            node = self.tail.columns[number]
+            rest += node.children
+            times += [number] if node.kind in TIMES else []
+        if not self.tail.times_within(times, 1, _LAST_MILLI):
+            return False
+        footers = (self.tail.stripe_footer(self._source, self.tail.stripes[i]) for i in stripes)
+        return all(f.zone in _GREENWICH for f in footers)
+
+    def _by_parts(
+        self, stripes: Sequence[int], types: Mapping[str, DataType], numbers: Sequence[int], batch_rows: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield columns of some stripes whose seconds and nanoseconds are read apart."""
         counts = () if batch_rows is None else self.tail.value_counts(self._source)
         batch_rows = batch_rows if counts else None
-        types = {f.name: f.type for f in fields}
         chosen = ((i, self.tail.stripes[i].rows) for i in stripes)
         left, decode = 0, None
-        numbers = self.tail.numbers
-        columns = [str(numbers[n]) for n in types]
-        for batch in decoded(self._timeless(stripes), columns, batch_rows):
+        for batch in decoded(self._timeless(stripes), list(map(str, numbers)), batch_rows):
             if not batch.num_rows:
                 continue
             if not left:
@@ -152,13 +180,14 @@ class TimestampFile:
 
     def _converted(self, batch: pa.RecordBatch, types: Mapping[str, DataType], leaf: Leaf) -> pa.RecordBatch:
         """Return a batch of numbered columns with their names, and with `leaf` applied to its timestamps."""
-        names = {number: name for name, number in self.tail.numbers.items()}
-        found = {}
-        for column, array in zip(map(int, batch.schema.names), batch.columns, strict=True):
-            name = names[column]
-            with in_column(name):
-                found[name] = self._walk(array, column, types.get(name), leaf)
-        return pa.RecordBatch.from_pydict(found)
+        numbers = list(map(int, batch.schema.names))
+        names = [self._names[n] for n in numbers]
+        arrays = batch.columns
+        for i, number in enumerate(numbers):
+            if number in self._holding:
+                with in_column(names[i]):
+                    arrays[i] = self._walk(arrays[i], number, types.get(names[i]), leaf)
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _walk(self, array: pa.Array, column: int, t: DataType | None, leaf: Leaf) -> pa.Array:
         """Return an array with `leaf` applied to its timestamps."""
@@ -254,6 +283,12 @@ def _pair(t: DataType | None) -> tuple[DataType | None, DataType | None]:
     if isinstance(t, MapType):
         return t.key, t.value
     return (t.element, None) if isinstance(t, MultisetType) else (None, None)
+
+
+def _in_unit(values: pa.Array, column: int, t: DataType | None) -> pa.Array:
+    """Return timestamps after 1970 in the unit of their type."""
+    del column
+    return values.cast(_target(t), safe=False)
 
 
 def _target(t: DataType | None) -> pa.DataType:

@@ -6,6 +6,7 @@ import datetime as dt
 import io
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from pyarrow import orc
 from paimon_spark.errors import CorruptTableError, EngineError, UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.nested_nulls import pack
-from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STRIPES, Framing, Tail, one_stripe
-from paimon_spark.format.orc.messages import message, messages, with_field
+from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STATISTICS, FOOTER_STRIPES, Framing, Tail, one_stripe
+from paimon_spark.format.orc.messages import message, messages, parts_of, with_field
 from paimon_spark.format.orc.orc_format import WHOLE_BYTES, OrcReader
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
+from paimon_spark.format.timestamp_ranges import PER_SECOND
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.types import ArrayType, DataField, MapType, MultisetType, RowType, parse_atomic
 from tests.columns import draw_array
@@ -133,6 +135,74 @@ def test_nested_timestamps_of_several_stripes(compression: str, version: str, wh
         starts = np.cumsum([0, *reader.row_group_rows])
         found = pa.Table.from_batches(reader.batches(97, stripes))
     assert found.equals(pa.concat_tables(table.slice(starts[i], starts[i + 1] - starts[i]) for i in stripes))
+
+
+@pytest.mark.parametrize("whole", [WHOLE_BYTES, 0])
+@pytest.mark.parametrize("digits", [0, 3, 6, 9])
+def test_timestamps_of_the_present_at_every_depth(digits: int, whole: int) -> None:
+    stamp, local = (parse_atomic(f"TIMESTAMP({digits}){zone}") for zone in ("", " WITH LOCAL TIME ZONE"))
+    row = RowType((DataField(7, "x", stamp), DataField(8, "y", local)))
+    types = (stamp, local, ArrayType(local), row, MapType(parse_atomic("INT NOT NULL"), row))
+    fields = [DataField(i, f"c{i}", t) for i, t in enumerate(types)]
+    schema = to_arrow_schema(fields)
+    n = 20_000
+    unit = schema.types[0].unit
+    counts = np.random.default_rng(3).integers(1, (2**63 - 1) // (10**9 // PER_SECOND[unit]), n)
+    counts[:3] = PER_SECOND[unit], (1 << 33) * PER_SECOND[unit] + 1, 2**33 * PER_SECOND[unit]
+    plain = pa.array(counts, mask=np.arange(n) % 7 == 5).cast(schema.types[0])
+    zoned = plain.cast(schema.types[1])
+    rows = pa.StructArray.from_arrays([plain, zoned], fields=list(schema.types[3]), mask=pa.array(counts % 5 == 3))
+    at = pa.array(np.arange(n + 1), pa.int32())
+    keys = pa.array(np.arange(n), pa.int32())
+    columns = [plain, zoned, pa.ListArray.from_arrays(at, zoned), rows, pa.MapArray.from_arrays(at, keys, rows)]
+    table = pa.table([c.cast(t) for c, t in zip(columns, schema.types, strict=True)], schema=schema)
+    store = store_with(pa.table([pack(c.combine_chunks()) for c in table.columns], names=schema.names), stripe_size=1)
+    tail = Tail.read(store.open_input(PATH))
+    assert len(tail.stripes) > 1
+    assert tail.times_within([tail.numbers["c0"], tail.numbers["c1"]], 1, 2**63 // 10**6)
+    with OrcReader(store, PATH, fields, None, whole_bytes=whole) as reader:
+        assert pa.Table.from_batches(reader.batches(997)).equals(table)
+
+
+def test_statistics_tell_the_range_of_timestamps() -> None:
+    for values, low, high, within in (
+        ([2_000_000, None], 2000, 2000, True),
+        ([2_000_000, 3_000_999], 2000, 3000, True),
+        ([2_000_000], 2001, 3000, False),
+        ([2_000_000], 0, 1999, False),
+        ([-1_000_001], 0, 2, False),
+        ([None], 5, 5, True),
+    ):
+        table = pa.table({"a": pa.array(values).cast(pa.int64()).cast(pa.timestamp("us"))})
+        tail = Tail.read(store_with(table).open_input(PATH))
+        assert tail.times_within([1], low, high) is within, values
+    assert not replace(tail, footer=[f for f in tail.footer if f[0] != FOOTER_STATISTICS]).times_within([1], 0, 9)
+
+
+@pytest.mark.parametrize("zone", ["GMT", "Asia/Shanghai", "Europe/London"])
+def test_timestamps_of_the_present_in_the_zone_of_the_writer(zone: str) -> None:
+    table = pa.table({"t": pa.array([1_000_000, 1_751_328_000_250_000]).cast(pa.timestamp("us"))})
+    data = store_with(table, compression="uncompressed").read(PATH)
+    tail = Tail.read(pa.BufferReader(data))
+    (stripe,) = tail.stripes
+    fields = [f for f in tail.stripe_footer(pa.BufferReader(data), stripe).fields if f[0] != 3]
+    foot = message([*fields, (3, zone.encode())])
+    at = stripe.offset + stripe.length
+    grown = len(foot) - stripe.footer_length
+    (place,) = parts_of(tail.footer, FOOTER_STRIPES)
+    footer = [
+        (n, message(with_field(messages(place), 4, len(foot))) if n == FOOTER_STRIPES else v) for n, v in tail.footer
+    ]
+    rest = data[at : tail.footer_at]
+    moved = replace(tail, footer_at=tail.footer_at + grown)
+    store = InMemoryFileIO()
+    store.write(PATH, data[: at - stripe.footer_length] + foot + rest + moved.with_footer(footer))
+    (batch,) = read_batches(store, PATH, fields_of(t="TIMESTAMP(6)"))
+    clock = table["t"].cast(pa.timestamp("us", "UTC"))
+    base = pa.scalar(1420070400, pa.int64()).cast(pa.timestamp("s"))
+    shift = base.cast(pa.int64()).as_py() - pc.assume_timezone(base, zone).cast(pa.int64()).as_py()
+    instants = pa.array([v - shift * 10**6 for v in clock.cast(pa.int64()).to_pylist()]).cast(pa.timestamp("us", zone))
+    assert batch["t"].equals(pc.local_timestamp(instants))
 
 
 def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
