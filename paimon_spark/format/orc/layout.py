@@ -19,6 +19,7 @@ from paimon_spark.format.orc.messages import (
     number_of,
     numbers_of,
     parts_of,
+    signed,
     varint_at,
     with_field,
 )
@@ -213,7 +214,7 @@ class Tail:
             return False
         for found in (statistics[c] for c in columns):
             ends = next(map(dict, map(messages, parts_of(found, _OF_TIMES))), {})
-            known = [_signed(ends[end]) for end in (_EARLIEST, _LATEST) if isinstance(ends.get(end), int)]
+            known = [signed(v) for v in map(ends.get, (_EARLIEST, _LATEST)) if isinstance(v, int)]
             if number_of(found, VALUES, -1) and not (len(known) == 2 and low <= known[0] and known[1] <= high):
                 return False
         return True
@@ -221,13 +222,13 @@ class Tail:
     def value_counts(self, source: pa.NativeFile) -> Sequence[Sequence[int]]:
         """Return the number of values of each column in each stripe, nulls not counted; empty if it is not recorded."""
         found = []
-        for columns in self._stripe_statistics(source):
+        for columns in self.stripe_statistics(source):
             if not all(any(n == VALUES for n, _ in c) for c in columns):
                 return ()
             found.append([number_of(c, VALUES) for c in columns])
         return found if len(found) == len(self.stripes) else ()
 
-    def _stripe_statistics(self, source: pa.NativeFile) -> Iterator[Sequence[Sequence[Field]]]:
+    def stripe_statistics(self, source: pa.NativeFile) -> Iterator[Sequence[Sequence[Field]]]:
         """Yield the statistics of the columns of each stripe."""
         data = self.framing.unpack(source.read_at(self.footer_at - self.metadata_at, self.metadata_at))
         for stripe in parts_of(tuple(messages(data)), 1):
@@ -241,7 +242,7 @@ class Tail:
         counts = [number_of(s, VALUES) for s in statistics]
         totals = list(map(_total, statistics))
         if any(t is None and c.kind in _TEXTS for t, c in zip(totals, self.columns, strict=False)):
-            of_stripes = [list(map(_total, columns)) for columns in self._stripe_statistics(source)]
+            of_stripes = [list(map(_total, columns)) for columns in self.stripe_statistics(source)]
             totals = [_sum(parts) for parts in zip(*of_stripes, strict=True)]
             totals += [None] * (len(statistics) - len(totals))
         rows = sum(s.rows for s in self.stripes)
@@ -344,13 +345,8 @@ def _total(statistics: Sequence[Field]) -> int | None:
     for kind, total in _TOTALS:
         for one in parts_of(statistics, kind):
             value = number_of(messages(one), total, -1)
-            return _signed(value) if value >= 0 else None
+            return signed(value) if value >= 0 else None
     return None
-
-
-def _signed(value: int) -> int:
-    """Return the signed integer of a zigzag varint."""
-    return (value >> 1) ^ -(value & 1)
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:

@@ -74,6 +74,11 @@ def numbers_of(fields: Iterable[Field], number: int) -> list[int]:
     return out
 
 
+def signed(value: int) -> int:
+    """Return the signed integer of a zigzag varint."""
+    return (value >> 1) ^ -(value & 1)
+
+
 def varint_at(data: bytes, at: int) -> tuple[int, int]:
     """Return the varint at `at` and the position after it."""
     value = shift = 0

@@ -20,8 +20,10 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, optional_members, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
+from paimon_spark.format.filters import matching_rows
 from paimon_spark.format.orc.layout import Tail
 from paimon_spark.format.orc.output import check_last_second, open_output
+from paimon_spark.format.orc.stripe_ranges import matching_stripes
 from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
 from paimon_spark.format.read_errors import data_file_errors
 from paimon_spark.format.schema_conform import conform_batch, empty_columns
@@ -143,25 +145,33 @@ class OrcReader:
         return tuple(self._file.read_stripe(i, columns=first).num_rows for i in range(self.num_row_groups))
 
     def select_row_groups(self, expression: pc.Expression | None) -> list[int]:
-        """Return all stripes: stripe statistics are not used."""
-        del expression
-        return list(range(self.num_row_groups))
+        """Return the stripes that may contain a row for which `expression` is true, by their statistics."""
+        if expression is None or self._tail is None:
+            return list(range(self.num_row_groups))
+        with self._errors():
+            return matching_stripes(self._tail, self._source, self._fields, expression)
 
     def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
-        """Return True: nothing is known before all columns are read."""
-        del row_group, expression, columns
-        return True
+        """Return whether `expression` is true for a row of a stripe; only its `columns` are decoded."""
+        fields = [f for f in self._fields if f.name in columns]
+        return any(
+            matching_rows(pa.Table.from_batches([batch]), expression).num_rows
+            for batch in self._rows([row_group], DEFAULT_BATCH_ROWS, fields)
+        )
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some or all stripes in file order."""
         stripes = range(self.num_row_groups) if row_groups is None else row_groups
+        yield from self._rows(stripes, batch_rows, self._fields)
+
+    def _rows(self, stripes: Sequence[int], batch_rows: int, fields: Sequence[DataField]) -> Iterator[pa.RecordBatch]:
         with self._errors():
             left = sum(self.row_group_rows[i] for i in stripes)
-            for part in self._decoded(stripes, batch_rows):
+            for part in self._decoded(stripes, batch_rows, fields):
                 left -= part.num_rows
-                rows = conform_batch(part, self._fields, trim=True)
+                rows = conform_batch(part, fields, trim=True)
                 for start in range(0, rows.num_rows, batch_rows):
                     yield rows.slice(start, batch_rows)
             if left:
@@ -188,9 +198,11 @@ class OrcReader:
     ) -> None:
         self.close()
 
-    def _decoded(self, stripes: Sequence[int], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Yield the columns that the file has, of small stripes as a whole."""
-        present = [f for f in self._fields if f.name in self._columns]
+    def _decoded(
+        self, stripes: Sequence[int], batch_rows: int, fields: Sequence[DataField]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield those of some columns that the file has, of small stripes as a whole."""
+        present = [f for f in fields if f.name in self._columns]
         if not present:
             return (empty_columns(self.row_group_rows[i]) for i in stripes)
         rows = max((self.row_group_rows[i] for i in stripes), default=0)
