@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,3 +18,8 @@ def matching_rows(rows: pa.Table, expression: pc.Expression) -> pa.Table:
 
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(rows))
     return acero.Declaration("filter", acero.FilterNodeOptions(expression), [source]).to_table(use_threads=False)
+
+
+def has_match(batches: Iterable[pa.RecordBatch], expression: pc.Expression) -> bool:
+    """Return whether `expression` is true for a row of some batches; those after it are not taken."""
+    return any(matching_rows(pa.Table.from_batches([batch]), expression).num_rows for batch in batches)

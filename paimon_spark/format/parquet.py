@@ -30,7 +30,7 @@ from paimon_spark.format.base import (
     rows_within,
 )
 from paimon_spark.format.column_stats import LONG_VALUE, StatsCollector, has_long_values
-from paimon_spark.format.filters import matching_rows
+from paimon_spark.format.filters import has_match
 from paimon_spark.format.int96 import Int96Sink, field_as_bytes, has_nanos, to_int96
 from paimon_spark.format.nested_nulls import packed
 from paimon_spark.format.parquet_footer import FOOTERS
@@ -159,10 +159,7 @@ class ParquetReader:
     def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
         """Return whether `expression` is true for a row of a row group; only its `columns` are decoded."""
         fields = [f for f in self._fields if f.name in columns]
-        return any(
-            matching_rows(pa.Table.from_batches([batch]), expression).num_rows
-            for batch in self._batches(self._file, DEFAULT_BATCH_ROWS, [row_group], fields)
-        )
+        return has_match(self._batches(self._file, DEFAULT_BATCH_ROWS, [row_group], fields), expression)
 
     def stored_bytes(self, row_groups: Sequence[int]) -> int:
         """Return the size in the file of the columns to read of some row groups."""

@@ -51,7 +51,7 @@ def bytes_to_read(
 ) -> int:
     """Return how many bytes of a data file hold `fields` of the rows that statistics in the file do not rule out.
 
-    Only Parquet has such statistics; a file of another format counts as a whole and is not opened.
+    A file of another format than Parquet counts as a whole and is not opened.
     """
     file_format = for_file(path)
     if predicate is None or not isinstance(file_format, ParquetFormat):

@@ -79,7 +79,7 @@ def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Arr
     target = to_arrow_type(t)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if array.type == target and not (trim and _has_char(t)):
+    if array.type == target and not (trim and has_char(t)):
         return array
     if isinstance(t, AtomicType) and t.root is TypeRoot.VARIANT:
         whole = whole_variants(array) if is_shredded(array.type) else array
@@ -88,21 +88,22 @@ def conform_array(array: pa.Array, t: DataType, *, trim: bool = False) -> pa.Arr
         if array.type == AS_BYTES and pa.types.is_timestamp(target):
             return from_int96(array, target)
         found = array.cast(target, safe=False)
-        return pc.utf8_rtrim(found, " ") if trim and _has_char(t) else found
+        return pc.utf8_rtrim(found, " ") if trim and has_char(t) else found
     return _rebuild(array, t, target, trim=trim)
 
 
 def _chunks(column: pa.ChunkedArray, t: DataType, *, trim: bool) -> pa.ChunkedArray:
     target = to_arrow_type(t)
-    if column.type == target and not (trim and _has_char(t)):
+    if column.type == target and not (trim and has_char(t)):
         return column
     return pa.chunked_array([conform_array(c, t, trim=trim) for c in column.chunks], target)
 
 
-def _has_char(t: DataType) -> bool:
+def has_char(t: DataType) -> bool:
+    """Return whether a type is, or contains, CHAR, whose values files may pad."""
     if isinstance(t, AtomicType):
         return t.root is TypeRoot.CHAR
-    return any(_has_char(c) for c in children(t))
+    return any(has_char(c) for c in children(t))
 
 
 def _rebuild(array: pa.Array, t: DataType, target: pa.DataType, *, trim: bool) -> pa.Array:

@@ -19,7 +19,6 @@ from paimon_spark.format.orc.messages import (
     number_of,
     numbers_of,
     parts_of,
-    signed,
     varint_at,
     with_field,
 )
@@ -28,22 +27,10 @@ MAGIC = b"ORC"
 DATA, SECONDARY = 1, 5
 DIRECT = 0
 LONG, TIMESTAMP, LIST, MAP, STRUCT, INSTANT = 4, 9, 10, 11, 12, 18
-_FIXED_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, LONG: 8, 5: 4, 6: 8, TIMESTAMP: 8, 14: 16, 15: 4, INSTANT: 8}
-"""The size in memory of values of each type of a fixed width."""
-_TEXTS = (7, 8, 16, 17)
-_OFFSET_BYTES = 4
 TIMES = (TIMESTAMP, INSTANT)
 FOOTER_STRIPES, FOOTER_TYPES, FOOTER_ROWS, FOOTER_STATISTICS = 3, 4, 6, 7
 TYPE_NAMES = 3
 SCRIPT_FOOTER, SCRIPT_METADATA = 1, 5
-VALUES = 1
-"""The number of the field of column statistics with the number of values."""
-_TOTALS = ((4, 3), (8, 1))
-"""The statistics of texts and of binary values: their field among those of a column, and their field with the sum."""
-_OF_TIMES = 9
-"""The statistics of timestamps among those of a column."""
-_EARLIEST, _LATEST = 3, 4
-"""Their fields with the least and the greatest value, as wall clocks."""
 _SCRIPT_COMPRESSION, _SCRIPT_BLOCK = 2, 3
 _NONE, _ZLIB, _SNAPPY, _LZO, _LZ4, _ZSTD, _BROTLI = range(7)
 _NAMES = {_LZO: "lzo", _BROTLI: "brotli"}
@@ -198,77 +185,8 @@ class Tail:
             streams.append(Stream(number_of(raw, 1), number_of(raw, 2), at, number_of(raw, 3)))
             at += streams[-1].length
         encodings = tuple(number_of(messages(v), 1) for v in parts_of(fields, 2))
-        zone = next((v.decode() for v in parts_of(fields, 3)), "UTC")
+        zone = next((v.decode() for v in parts_of(fields, 3)), "")
         return StripeFooter(tuple(streams), encodings, zone, fields)
-
-    def times_within(self, columns: Sequence[int], low: int, high: int) -> bool:
-        """Return whether the statistics of the file place all values of columns of timestamps within a range.
-
-        Args:
-            columns: the numbers of the columns.
-            low: the least of the range, in milliseconds since 1970, to which statistics round towards 1970.
-            high: the greatest of the range, in milliseconds.
-        """
-        statistics = [tuple(messages(s)) for s in parts_of(self.footer, FOOTER_STATISTICS)]
-        if len(statistics) < len(self.columns):
-            return False
-        for found in (statistics[c] for c in columns):
-            ends = next(map(dict, map(messages, parts_of(found, _OF_TIMES))), {})
-            known = [signed(v) for v in map(ends.get, (_EARLIEST, _LATEST)) if isinstance(v, int)]
-            if number_of(found, VALUES, -1) and not (len(known) == 2 and low <= known[0] and known[1] <= high):
-                return False
-        return True
-
-    def value_counts(self, source: pa.NativeFile) -> Sequence[Sequence[int]]:
-        """Return the number of values of each column in each stripe, nulls not counted; empty if it is not recorded."""
-        found = []
-        for columns in self.stripe_statistics(source):
-            if not all(any(n == VALUES for n, _ in c) for c in columns):
-                return ()
-            found.append([number_of(c, VALUES) for c in columns])
-        return found if len(found) == len(self.stripes) else ()
-
-    def stripe_statistics(self, source: pa.NativeFile) -> Iterator[Sequence[Sequence[Field]]]:
-        """Yield the statistics of the columns of each stripe."""
-        data = self.framing.unpack(source.read_at(self.footer_at - self.metadata_at, self.metadata_at))
-        for stripe in parts_of(tuple(messages(data)), 1):
-            yield [tuple(messages(c)) for c in parts_of(tuple(messages(stripe)), 1)]
-
-    def bytes_of_values(self, source: pa.NativeFile) -> Mapping[str, int]:
-        """Return the bytes in memory of all values of each column at the top level whose statistics tell."""
-        statistics = [tuple(messages(s)) for s in parts_of(self.footer, FOOTER_STATISTICS)]
-        if len(statistics) < len(self.columns):
-            return {}
-        counts = [number_of(s, VALUES) for s in statistics]
-        totals = list(map(_total, statistics))
-        if any(t is None and c.kind in _TEXTS for t, c in zip(totals, self.columns, strict=False)):
-            of_stripes = [list(map(_total, columns)) for columns in self.stripe_statistics(source)]
-            totals = [_sum(parts) for parts in zip(*of_stripes, strict=True)]
-            totals += [None] * (len(statistics) - len(totals))
-        rows = sum(s.rows for s in self.stripes)
-        sizes = {name: self._bytes_of(number, rows, counts, totals) for name, number in self.numbers.items()}
-        return {name: size for name, size in sizes.items() if size is not None}
-
-    def _bytes_of(self, column: int, slots: int, counts: Sequence[int], totals: Sequence[int | None]) -> int | None:
-        """Return the bytes in memory of a column, if its statistics tell.
-
-        Args:
-            column: its number.
-            slots: the number of its values, nulls included.
-            counts: the number of values of each column.
-            totals: the bytes of all values of each column of texts or binary values.
-        """
-        node = self.columns[column]
-        if node.kind in _FIXED_BYTES:
-            return slots * _FIXED_BYTES[node.kind]
-        offsets = 0 if node.kind == STRUCT else slots * _OFFSET_BYTES
-        if node.kind in (LIST, MAP, STRUCT):
-            inner = [slots if node.kind == STRUCT else counts[c] for c in node.children]
-            parts = [self._bytes_of(c, n, counts, totals) for c, n in zip(node.children, inner, strict=True)]
-        else:
-            parts = [totals[column]]
-        size = _sum(parts)
-        return None if size is None else size + offsets
 
     @property
     def numbers(self) -> Mapping[str, int]:
@@ -338,21 +256,6 @@ def one_stripe(
         [(1, len(footer)), (2, framing.compression), (3, framing.block), (4, b"\0\x0c"), (5, 0), (6, 6), (8000, MAGIC)]
     )
     return [MAGIC, *(s for _, s in streams), foot + footer + script + bytes([len(script)])]
-
-
-def _total(statistics: Sequence[Field]) -> int | None:
-    """Return the bytes of all values of a column of texts or binary values, if its statistics have them."""
-    for kind, total in _TOTALS:
-        for one in parts_of(statistics, kind):
-            value = number_of(messages(one), total, -1)
-            return signed(value) if value >= 0 else None
-    return None
-
-
-def _sum(parts: Sequence[int | None]) -> int | None:
-    """Return the sum, if all parts are known."""
-    known = [p for p in parts if p is not None]
-    return sum(known) if len(known) == len(parts) else None
 
 
 def _stripe(data: bytes) -> Stripe:

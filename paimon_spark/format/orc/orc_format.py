@@ -20,9 +20,10 @@ from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, optional_members, to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
-from paimon_spark.format.filters import matching_rows
+from paimon_spark.format.filters import has_match
 from paimon_spark.format.orc.layout import Tail
 from paimon_spark.format.orc.output import check_last_second, open_output
+from paimon_spark.format.orc.statistics import Statistics
 from paimon_spark.format.orc.stripe_ranges import matching_stripes
 from paimon_spark.format.orc.timestamps import TimestampFile, has_timestamps
 from paimon_spark.format.read_errors import data_file_errors
@@ -149,15 +150,12 @@ class OrcReader:
         if expression is None or self._tail is None:
             return list(range(self.num_row_groups))
         with self._errors():
-            return matching_stripes(self._tail, self._source, self._fields, expression)
+            return matching_stripes(Statistics(self._tail, self._source), self._fields, expression)
 
     def has_match(self, row_group: int, expression: pc.Expression, columns: Sequence[str]) -> bool:
         """Return whether `expression` is true for a row of a stripe; only its `columns` are decoded."""
         fields = [f for f in self._fields if f.name in columns]
-        return any(
-            matching_rows(pa.Table.from_batches([batch]), expression).num_rows
-            for batch in self._rows([row_group], DEFAULT_BATCH_ROWS, fields)
-        )
+        return has_match(self._rows([row_group], DEFAULT_BATCH_ROWS, fields), expression)
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None
@@ -223,7 +221,9 @@ class OrcReader:
 
     def _estimated_width(self) -> float:
         fixed = {f.name: _fixed_bytes(f.type) for f in to_arrow_schema(self._fields)}
-        known = self._tail.bytes_of_values(self._source) if self._tail is not None and None in fixed.values() else {}
+        known: Mapping[str, int] = {}
+        if self._tail is not None and None in fixed.values():
+            known = Statistics(self._tail, self._source).bytes_of_values()
         rows = max(1, self.row_count)
         width = 0.0
         for name, size in fixed.items():

@@ -30,11 +30,11 @@ from paimon_spark.format.orc.layout import (
     FOOTER_STRIPES,
     MAGIC,
     SECONDARY,
-    VALUES,
     Stripe,
     Tail,
 )
 from paimon_spark.format.orc.messages import Field, message, messages, number_of, parts_of, with_field
+from paimon_spark.format.orc.statistics import BYTES, HAS_NULL, TIMES, VALUES
 from paimon_spark.format.orc.timestamps import EPOCH_2015, TimestampFile, wall_clock
 from paimon_spark.format.timestamp_ranges import BILLION, PER_SECOND
 
@@ -44,8 +44,6 @@ _WHOLE = 1 << 40
 _EXACT = 1 << 53
 """Integers up to this are exact as floating point numbers, which pyarrow converts seconds to internally."""
 _CONTENT, _STRIDE = 2, 8
-_TIMES, _HAS_NULL, _BYTES = 9, 10, 11
-"""Field numbers of column statistics."""
 
 
 class Output(Protocol):
@@ -402,7 +400,7 @@ def _stripe_message(s: Stripe) -> bytes:
 def _timeless(statistics: Sequence[bytes], changed: Set[int]) -> list[bytes]:
     """Return column statistics without the bounds of columns in `changed`, which pyarrow rounds towards 1970."""
     return [
-        message(f for f in messages(s) if f[0] != _TIMES) if column in changed else s
+        message(f for f in messages(s) if f[0] != TIMES) if column in changed else s
         for column, s in enumerate(statistics)
     ]
 
@@ -414,10 +412,8 @@ def _merged(statistics: Sequence[Sequence[bytes]]) -> list[bytes]:
     out: list[bytes] = []
     for column in zip(*statistics, strict=True):
         parts = [tuple(messages(s)) for s in column]
-        values, size = (sum(number_of(p, n) for p in parts) for n in (VALUES, _BYTES))
-        out.append(
-            message([(VALUES, values), (_HAS_NULL, max(number_of(p, _HAS_NULL) for p in parts)), (_BYTES, size)])
-        )
+        values, size = (sum(number_of(p, n) for p in parts) for n in (VALUES, BYTES))
+        out.append(message([(VALUES, values), (HAS_NULL, max(number_of(p, HAS_NULL) for p in parts)), (BYTES, size)]))
     return out
 
 

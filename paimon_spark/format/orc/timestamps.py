@@ -1,12 +1,12 @@
 """ORC timestamps at any nesting depth, over the full range of the table's type.
 
 pyarrow reads ORC timestamps as nanoseconds, limited to 1677 to 2262, and misreads some that were written in another
-time zone. Columns written in UTC whose statistics place all values between 1970 and 2262 are read by it as they are.
+time zone. It reads columns that were written in UTC and have all values between 1970 and 2262 by their statistics.
 
-Otherwise, ORC stores a timestamp in two streams, seconds and nanoseconds. This module presents the file to pyarrow with
-a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any depth. The
-nanoseconds of each column are read through a generated single-column file with constant seconds, batch by batch beside
-the seconds. All encodings and compressions of the library are supported.
+ORC stores a timestamp in two streams, seconds and nanoseconds. For other columns, this module presents the file to
+pyarrow with a modified tail that declares timestamps as integers, so pyarrow returns the seconds in place, at any
+depth. The nanoseconds of each column are read through a generated single-column file with constant seconds, batch by
+batch beside the seconds. All encodings and compressions of the library are supported.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ from paimon_spark.format.orc.layout import (
     one_stripe,
 )
 from paimon_spark.format.orc.messages import Field, message, messages, parts_of, with_field
+from paimon_spark.format.orc.statistics import Statistics
 from paimon_spark.format.timestamp_ranges import BILLION, check_range, in_column, timestamps
 from paimon_spark.spec.types import ArrayType, AtomicType, DataField, DataType, MapType, MultisetType, RowType, TypeRoot
 
 Leaf = Callable[[pa.Array, int, "DataType | None"], pa.Array]
-"""Converts the seconds of a column, given its column number and its type in the table."""
+"""Converts the timestamps of a column, or their seconds, given its column number and its type in the table."""
 
 EPOCH_2015 = 1420070400
 """Stored seconds count from 2015 in the time zone of the writer."""
 _NANO_ROWS = 1 << 15
-_GREENWICH = ("UTC", "GMT")
-_UNIVERSAL = (*_GREENWICH, "", "Etc/UTC", "Z")
+_NAMED_UNIVERSAL = ("UTC", "GMT", "Etc/UTC")
+"""The zones of a writer in which pyarrow reads the wall clock. It reads a missing one as that of the machine."""
+_UNIVERSAL = (*_NAMED_UNIVERSAL, "", "Z")
 _LAST_MILLI = ((1 << 63) - 1) // 1_000_000 - 1
 """The last millisecond all of whose nanoseconds are timestamps in nanoseconds."""
 _ZEROS = {True: (b"\x7f\0\0", 130), False: (b"\xc1\xff\0\0", 512)}
@@ -80,6 +82,7 @@ class TimestampFile:
     def __init__(self, source: pa.NativeFile, tail: Tail | None = None) -> None:
         self._source = source
         self.tail = tail or Tail.read(source)
+        self._statistics = Statistics(self.tail, source)
         self._holding = _holding(self.tail)
         self._names = {number: name for name, number in self.tail.numbers.items()}
 
@@ -98,30 +101,30 @@ class TimestampFile:
         """
         types = {f.name: f.type for f in fields}
         numbers = [self.tail.numbers[name] for name in types]
-        if self._fits_nanoseconds(numbers, stripes):
+        if self._is_read_by_pyarrow(numbers, stripes):
             for batch in decoded(self.tail.of_stripes(self._source, stripes), list(map(str, numbers)), batch_rows):
                 yield self._converted(batch, types, _in_unit)
         else:
             yield from self._by_parts(stripes, types, numbers, batch_rows)
 
-    def _fits_nanoseconds(self, columns: Sequence[int], stripes: Sequence[int]) -> bool:
-        """Return whether pyarrow reads all timestamps of some stripes right, by the statistics of the file."""
+    def _is_read_by_pyarrow(self, columns: Sequence[int], stripes: Sequence[int]) -> bool:
+        """Return whether pyarrow reads all timestamps of some columns and stripes right."""
         times, rest = [], list(columns)
         while rest:
             number = rest.pop()
             node = self.tail.columns[number]
             rest += node.children
             times += [number] if node.kind in TIMES else []
-        if not self.tail.times_within(times, 1, _LAST_MILLI):
+        if not self._statistics.times_within(times, 1, _LAST_MILLI):
             return False
         footers = (self.tail.stripe_footer(self._source, self.tail.stripes[i]) for i in stripes)
-        return all(f.zone in _GREENWICH for f in footers)
+        return all(f.zone in _NAMED_UNIVERSAL for f in footers)
 
     def _by_parts(
         self, stripes: Sequence[int], types: Mapping[str, DataType], numbers: Sequence[int], batch_rows: int | None
     ) -> Iterator[pa.RecordBatch]:
         """Yield columns of some stripes whose seconds and nanoseconds are read apart."""
-        counts = () if batch_rows is None else self.tail.value_counts(self._source)
+        counts = () if batch_rows is None else self._statistics.value_counts()
         batch_rows = batch_rows if counts else None
         chosen = ((i, self.tail.stripes[i].rows) for i in stripes)
         left, decode = 0, None

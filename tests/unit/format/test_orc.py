@@ -21,6 +21,7 @@ from paimon_spark.format.nested_nulls import pack
 from paimon_spark.format.orc.layout import FOOTER_ROWS, FOOTER_STATISTICS, FOOTER_STRIPES, Framing, Tail, one_stripe
 from paimon_spark.format.orc.messages import message, messages, parts_of, with_field
 from paimon_spark.format.orc.orc_format import WHOLE_BYTES, OrcReader
+from paimon_spark.format.orc.statistics import HAS_NULL, VALUES, Statistics
 from paimon_spark.format.orc.timestamps import TimestampFile, wall_clock
 from paimon_spark.format.registry import for_name, open_reader
 from paimon_spark.format.timestamp_ranges import PER_SECOND
@@ -159,7 +160,7 @@ def test_timestamps_of_the_present_at_every_depth(digits: int, whole: int) -> No
     store = store_with(pa.table([pack(c.combine_chunks()) for c in table.columns], names=schema.names), stripe_size=1)
     tail = Tail.read(store.open_input(PATH))
     assert len(tail.stripes) > 1
-    assert tail.times_within([tail.numbers["c0"], tail.numbers["c1"]], 1, 2**63 // 10**6)
+    assert Statistics(tail, store.open_input(PATH)).times_within(range(1, 3), 1, 2**63 // 10**6)
     with OrcReader(store, PATH, fields, None, whole_bytes=whole) as reader:
         assert pa.Table.from_batches(reader.batches(997)).equals(table)
 
@@ -174,35 +175,52 @@ def test_statistics_tell_the_range_of_timestamps() -> None:
         ([None], 5, 5, True),
     ):
         table = pa.table({"a": pa.array(values).cast(pa.int64()).cast(pa.timestamp("us"))})
-        tail = Tail.read(store_with(table).open_input(PATH))
-        assert tail.times_within([1], low, high) is within, values
-    assert not replace(tail, footer=[f for f in tail.footer if f[0] != FOOTER_STATISTICS]).times_within([1], 0, 9)
+        source = store_with(table).open_input(PATH)
+        tail = Tail.read(source)
+        assert Statistics(tail, source).times_within([1], low, high) is within, values
+    zeros = [(FOOTER_STATISTICS, message([(VALUES, 0), (HAS_NULL, 0)]))] * 2
+    for unusable in ([], zeros[:1], zeros):
+        footer = (*(f for f in tail.footer if f[0] != FOOTER_STATISTICS), *unusable)
+        assert not Statistics(replace(tail, footer=footer), source).times_within([1], 0, 9)
 
 
-@pytest.mark.parametrize("zone", ["GMT", "Asia/Shanghai", "Europe/London"])
-def test_timestamps_of_the_present_in_the_zone_of_the_writer(zone: str) -> None:
-    table = pa.table({"t": pa.array([1_000_000, 1_751_328_000_250_000]).cast(pa.timestamp("us"))})
+@pytest.mark.parametrize("micros", [999, 1000, 9_223_372_036_853_999, 9_223_372_036_854_000, 9_223_372_036_854_776])
+def test_timestamps_at_the_ends_of_nanoseconds(micros: int) -> None:
+    table = pa.table({"t": pa.array([1_000_000, None, micros]).cast(pa.timestamp("us"))})
+    (batch,) = read_batches(store_with(table), PATH, fields_of(t="TIMESTAMP(6)"))
+    assert pa.Table.from_batches([batch]).equals(table)
+
+
+def with_zone(table: pa.Table, zone: bytes | None) -> InMemoryFileIO:
+    """Return a store with a file of one stripe that names another zone of its writer, or none."""
     data = store_with(table, compression="uncompressed").read(PATH)
     tail = Tail.read(pa.BufferReader(data))
     (stripe,) = tail.stripes
-    fields = [f for f in tail.stripe_footer(pa.BufferReader(data), stripe).fields if f[0] != 3]
-    foot = message([*fields, (3, zone.encode())])
-    at = stripe.offset + stripe.length
-    grown = len(foot) - stripe.footer_length
     (place,) = parts_of(tail.footer, FOOTER_STRIPES)
-    footer = [
-        (n, message(with_field(messages(place), 4, len(foot))) if n == FOOTER_STRIPES else v) for n, v in tail.footer
-    ]
-    rest = data[at : tail.footer_at]
-    moved = replace(tail, footer_at=tail.footer_at + grown)
+    zones = [] if zone is None else [(3, zone)]
+    foot = message([*(f for f in tail.stripe_footer(pa.BufferReader(data), stripe).fields if f[0] != 3), *zones])
+    moved = message(with_field(messages(place), 4, len(foot)))
+    footer = tail.with_footer([(n, moved if n == FOOTER_STRIPES else v) for n, v in tail.footer])
+    end = stripe.offset + stripe.length
     store = InMemoryFileIO()
-    store.write(PATH, data[: at - stripe.footer_length] + foot + rest + moved.with_footer(footer))
-    (batch,) = read_batches(store, PATH, fields_of(t="TIMESTAMP(6)"))
-    clock = table["t"].cast(pa.timestamp("us", "UTC"))
-    base = pa.scalar(1420070400, pa.int64()).cast(pa.timestamp("s"))
-    shift = base.cast(pa.int64()).as_py() - pc.assume_timezone(base, zone).cast(pa.int64()).as_py()
-    instants = pa.array([v - shift * 10**6 for v in clock.cast(pa.int64()).to_pylist()]).cast(pa.timestamp("us", zone))
-    assert batch["t"].equals(pc.local_timestamp(instants))
+    store.write(PATH, data[: end - stripe.footer_length] + foot + data[end : tail.footer_at] + footer)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("zone", "wall"),
+    [
+        (b"GMT", [1_500_000, 1_751_328_000_250_000]),
+        (b"Etc/UTC", [1_500_000, 1_751_328_000_250_000]),
+        (None, [1_500_000, 1_751_328_000_250_000]),
+        (b"Asia/Shanghai", [500_000, 1_751_328_000_250_000]),  # before 1970 there, and so rounded towards it
+        (b"Europe/London", [3_601_500_000, 1_751_331_600_250_000]),
+    ],
+)
+def test_timestamps_of_the_present_in_the_zone_of_the_writer(zone: bytes | None, wall: list[int]) -> None:
+    table = pa.table({"t": pa.array([1_500_000, 1_751_328_000_250_000]).cast(pa.timestamp("us"))})
+    (batch,) = read_batches(with_zone(table, zone), PATH, fields_of(t="TIMESTAMP(6)"))
+    assert batch["t"].cast(pa.int64()).to_pylist() == wall
 
 
 def test_a_large_stripe_is_decoded_piece_by_piece() -> None:
@@ -388,7 +406,7 @@ def test_stripes_with_and_without_old_fractions_make_one_file(old: slice) -> Non
     assert len(ends) > 2
     assert [s.offset for s in tail.stripes] == [3, *ends[:-1]]
     assert ends[-1] == tail.metadata_at
-    assert [c[2] for c in tail.value_counts(store.open_input(PATH))] == [s.rows for s in tail.stripes]
+    assert [c[2] for c in Statistics(tail, store.open_input(PATH)).value_counts()] == [s.rows for s in tail.stripes]
     assert not any((nanos < 0).any() for nanos in stored_nanoseconds(store.open_input(PATH)))
     back = pa.Table.from_batches(read_batches(store, PATH, fields))
     assert back.equals(table)
