@@ -51,10 +51,10 @@ def bytes_to_read(
 ) -> int:
     """Return how many bytes of a data file hold `fields` of the rows that statistics in the file do not rule out.
 
-    A file of another format than Parquet counts as a whole and is not opened.
+    An Avro file counts as a whole and is not opened.
     """
     file_format = for_file(path)
-    if predicate is None or not isinstance(file_format, ParquetFormat):
+    if predicate is None or not isinstance(file_format, ParquetFormat | OrcFormat):
         return file_size
     with file_format.open_reader(file_io, path, fields, file_size) as reader:
         return reader.stored_bytes(reader.select_row_groups(predicate))

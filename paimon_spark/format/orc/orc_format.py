@@ -18,7 +18,7 @@ from pyarrow import orc
 
 from paimon_spark.errors import PaimonError, UnsupportedError
 from paimon_spark.format.arrow_types import ORC_FIELD_ID, optional_members, to_arrow_schema
-from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileReader, FileWriter, WrittenFile, rows_within
+from paimon_spark.format.base import DEFAULT_BATCH_ROWS, FileWriter, WrittenFile, rows_within
 from paimon_spark.format.column_stats import StatsCollector
 from paimon_spark.format.filters import has_match
 from paimon_spark.format.orc.layout import Tail
@@ -55,7 +55,7 @@ class OrcFormat:
 
     def open_reader(
         self, file_io: FileIO, path: str, fields: Sequence[DataField], file_size: int | None = None
-    ) -> FileReader:
+    ) -> OrcReader:
         """Open a data file to read `fields`."""
         return OrcReader(file_io, path, fields, file_size)
 
@@ -156,6 +156,12 @@ class OrcReader:
         """Return whether `expression` is true for a row of a stripe; only its `columns` are decoded."""
         fields = [f for f in self._fields if f.name in columns]
         return has_match(self._rows([row_group], DEFAULT_BATCH_ROWS, fields), expression)
+
+    def stored_bytes(self, row_groups: Sequence[int]) -> int:
+        """Return the size in the file of some stripes, with all columns."""
+        if self._tail is None:
+            return self._actual_size or 0
+        return sum(self._tail.stripes[i].length for i in row_groups)
 
     def batches(
         self, batch_rows: int = DEFAULT_BATCH_ROWS, row_groups: Sequence[int] | None = None

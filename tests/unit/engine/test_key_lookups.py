@@ -18,13 +18,13 @@ from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, Predicate
 from paimon_spark.testing.tables import new_table, read_arrow
 
 COLUMNS = {"id": "BIGINT NOT NULL", "d": "DOUBLE", "text": "STRING"}
-OPTIONS = {"bucket": "1", "write-only": "true", "parquet.block.size": "100 kb"}
+OPTIONS = {"bucket": "1", "write-only": "true", "parquet.block.size": "100 kb", "orc.stripe.size": "1 b"}
 GROUP = 2_000
 
 
-def keyed(*starts: int, step: int = 2, rows: int = 20_000) -> Table:
+def keyed(*starts: int, step: int = 2, rows: int = 20_000, file_format: str = "parquet") -> Table:
     """A table with a file of every second key from each start on."""
-    table = new_table(COLUMNS, primary_key=["id"], options=OPTIONS)
+    table = new_table(COLUMNS, primary_key=["id"], options={**OPTIONS, "file.format": file_format})
     for version, start in enumerate(starts):
         ids = range(start, start + step * rows, step)
         texts = [f"{version} of {i} {'x' * 20}" for i in ids]
@@ -69,6 +69,16 @@ def test_a_small_part_of_large_files_is_small() -> None:
         bounded = table.with_options({"read.local-max-bytes": f"{limit} b"})
         assert is_small([plan_select(bounded, predicate=condition)]) is small
         assert not is_small([plan_select(bounded, predicate=Comparison(">", "id", 100))])
+
+
+def test_stripes_without_the_key_are_neither_counted_nor_decoded() -> None:
+    table = keyed(0, 1, rows=60_000, file_format="orc")
+    (split,) = plan_select(table).splits
+    condition = Comparison("=", "id", 20_001)
+    assert 0 < bytes_to_read(table, split, list(COLUMNS), condition) < split.size // 2
+    assert decoded(table, condition)[0] == 0
+    assert 0 < decoded(table, condition)[1] < 30_000
+    assert read_arrow(table, predicate=condition).column("text").to_pylist() == [f"1 of 20001 {'x' * 20}"]
 
 
 def test_many_rows_without_a_filter_are_not_small() -> None:
