@@ -28,7 +28,7 @@ def run(kind: str, seed: int, steps: int) -> FaultHistory:
     return history
 
 
-@pytest.mark.parametrize("kind", every(2, KINDS))
+@pytest.mark.parametrize("kind", every(3, KINDS))
 def test_disturbed_histories(kind: str) -> None:
     history = run(kind, SEED, 16)
     assert history.faults + history.met > 0

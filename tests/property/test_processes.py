@@ -11,6 +11,7 @@ from paimon_spark.testing.ledger import BATCH_ROWS, CONTESTED, SCHEMA, Account, 
 from paimon_spark.testing.processes import KINDS
 from paimon_spark.testing.trials_of_processes import OTHERS, concurrency_trial, crash_loop
 from tests.stores import LOCAL, MOTO, REAL, STORES
+from tests.variants import mostly_slow
 
 LONG = [pytest.param(kind, store, 30, id=f"{kind}-{store}") for kind in sorted(KINDS) for store in (LOCAL, REAL)]
 KILLS = [
@@ -36,7 +37,12 @@ def eight_processes(directory: Path, kind: str, store: str, seconds: float, read
     assert outcome.acknowledged >= 8
 
 
-@pytest.mark.parametrize(("kind", "store", "seconds"), [("fixed", LOCAL, 4), ("append", LOCAL, 4), ("fixed", MOTO, 1)])
+@pytest.mark.parametrize(
+    ("kind", "store", "seconds"),
+    mostly_slow(
+        [("fixed", LOCAL, 4), ("append", LOCAL, 4), ("fixed", MOTO, 1)], ("fixed", LOCAL, 4), ("fixed", MOTO, 1)
+    ),
+)
 def test_eight_writers_a_compactor_an_expirer_and_a_reader(
     tmp_path: Path, kind: str, store: str, seconds: float
 ) -> None:

@@ -91,7 +91,7 @@ def check_filters(table: Table, history: History) -> None:
             assert sorted(got[column.name].to_pylist()) == sorted(v for v in values if holds(v)), (column, op, value)
 
 
-@pytest.mark.parametrize("file_format", mostly_slow(FORMATS, "parquet", "orc"))
+@pytest.mark.parametrize("file_format", mostly_slow(FORMATS, "parquet"))
 @pytest.mark.parametrize("kind", KINDS)
 @SLOW
 @given(rng=st.randoms(use_true_random=False))

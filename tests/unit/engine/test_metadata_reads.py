@@ -28,6 +28,7 @@ from paimon_spark.spec.kinds import Operation
 from paimon_spark.spec.types import parse_atomic
 from paimon_spark.sqlparse.where import parse_filter
 from paimon_spark.testing.tables import new_table
+from tests.variants import every
 
 EPOCH = datetime.datetime(1970, 1, 1)
 COLUMNS = {
@@ -234,7 +235,7 @@ def test_what_metadata_may_not_know_is_not_answered(refused: Aggregation) -> Non
     assert aggregated([filtered], Aggregation((Aggregate(Function.COUNT_ROWS),))) is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 def test_the_first_rows_are_in_the_files_that_are_kept(kind: str) -> None:
     spared = 0
     for history in histories(kind, 8):

@@ -207,7 +207,7 @@ def test_undo_restores_the_state_before(lake: Lake, text: str) -> None:
 
 @pytest.mark.parametrize("mode", [Mode.CRASH_AFTER, pytest.param(Mode.AFTER, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "text", every(2, ["rollback_to('t', 4)", "rollback_to('t', 'first')", "purge_files('t')", CALLS[6], CALLS[9]])
+    "text", every(3, ["rollback_to('t', 4)", "rollback_to('t', 'first')", "purge_files('t')", CALLS[6], CALLS[9]])
 )
 def test_an_interrupted_undo_is_completed_by_the_next(lake: Lake, text: str, mode: Mode) -> None:
     prepare(lake, text)

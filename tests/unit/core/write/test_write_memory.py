@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,13 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.testing.tables import new_table, read_arrow
+from tests.variants import every
 
 BATCHES, ROWS, PARTITIONS = 24, 4096, 40
 BUDGET = 2 << 20
 
 
-@pytest.mark.parametrize("key", [(), ("p", "k")])
-@pytest.mark.parametrize("file_format", ["parquet", "orc", "avro"])
+@pytest.mark.parametrize(("key", "file_format"), every(2, product([(), ("p", "k")], ["parquet", "orc", "avro"])))
 def test_scattered_rows_stay_within_the_budget(key: tuple[str, ...], file_format: str, tmp_path: Path) -> None:
     table = new_table(
         {"p": "INT", "k": "INT", "v": "STRING"},
