@@ -83,7 +83,7 @@ def memory_of_a_plan(place: Path, files: int) -> tuple[int, int]:
 
 
 def test_a_plan_has_nothing_of_a_single_file_in_memory(tmp_path: Path) -> None:
-    few, many = 5_000, 15_000
+    few, many = 10_000, 30_000
     memory_of_a_plan(tmp_path / "first", 100)
     before, most_before = memory_of_a_plan(tmp_path / "few", few)
     after, most_after = memory_of_a_plan(tmp_path / "many", many)
