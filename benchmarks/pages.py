@@ -67,7 +67,7 @@ def workload(figures: Mapping[str, Any]) -> list[str]:
             *(f"{median(disk[n]) / _MB:,.0f}" if n in disk else _NOTHING for n in engines),
         ]
     )
-    peaks = ([c for found in costs.get(name, {}).values() for c in found] for name in engines)
+    peaks = ([c for step in measured for c in costs.get(name, {}).get(step, [])] for name in engines)
     rows.append(["peak memory of JVM + Python, MB", *(_peak(found) for found in peaks)])
     return _lines(engines.values(), rows)
 
@@ -130,6 +130,38 @@ def _beside_peer(
     return _lines(steps, rows)
 
 
+def core(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the parts of the core: units per second and core, and those of the lower bound of each."""
+
+    def rate(units: float, unit: str) -> str:
+        return f"{units / 1e6:.1f} million {unit}" if units >= 1e6 else f"{units / 1e3:,.0f} thousand {unit}"
+
+    rows = []
+    for f in figures["figures"]:
+        bound = f"{f['floor']}: {rate(f['units'] / f['floor_seconds'], f['unit'])}" if f["floor"] else _NOTHING
+        target = rate(f["target"], f["unit"]) if f["target"] else _NOTHING
+        rows.append([f["name"], rate(f["rate"], f["unit"]), target, bound])
+    return _lines(("a second and core", "target", "lower bound of the cost"), rows)
+
+
+def memory(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the peak memory of operations on one bucket, beyond the process itself, by its size."""
+    return _grown(figures, lambda size: "rows, " in size)
+
+
+def kind_memory(figures: Mapping[str, Any]) -> list[str]:
+    """Return the table of the peak memory of operations on other kinds of tables, beyond the process itself."""
+    return _grown(figures, lambda size: size.endswith(" rows"))
+
+
+def _grown(figures: Mapping[str, Any], is_wanted: Callable[[str], bool]) -> list[str]:
+    peaks = [p for p in figures["peaks"] if p["before_mb"] and is_wanted(p["size"])]
+    grown = {(p["what"], p["size"]): f"{p['peak_mb'] - p['before_mb']:,.0f} MB" for p in peaks}
+    sizes = list(dict.fromkeys(size for _, size in grown))
+    names = dict.fromkeys(what for what, _ in grown)
+    return _lines(sizes, ([name, *(grown.get((name, size), _NOTHING) for size in sizes)] for name in names))
+
+
 def rescale_steps(figures: Mapping[str, Any]) -> list[str]:
     """Return the table of rescales beside compactions, and what a peer cannot do below it."""
     engines = {name: figures["engines"][name] for name in PEERS if name in figures["engines"]}
@@ -170,6 +202,9 @@ TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "kinds": ("bench.json", kinds),
     "kind_plans": ("bench.json", kind_plans),
     "kind_ratios": ("bench.json", kind_ratios),
+    "core": ("core.json", core),
+    "memory": ("memory.json", memory),
+    "kind_memory": ("memory.json", kind_memory),
     "maintenance": (maintenance.RESULTS, rescale_steps),
     "orphans": (orphans.RESULTS, cleaning),
     "cancels": (cancels.RESULTS, cancelled),
