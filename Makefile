@@ -13,24 +13,26 @@ MINORS := 4.0 4.1 4.2 4.3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help check jar quickstart guide flights lint lint-scala format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-cancels bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
+.PHONY: help check check-python jar quickstart guide flights lint lint-scala format unit fuzz replay trial compat test test-spark test-oldest test-all bench bench-maintenance bench-cancels bench-core bench-memory bench-scaling golden dist dist-all docs clean clean-all
 
 help:  ## Show the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # ------------------------------------------------------------------------------------------------------- environments
 
-check:
+check: check-python
+	@$(PYTHON) -m paimon_spark.bridge.java $(SPARK)
+
+check-python:
 	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' was not found. Install it, or run: make PYTHON=/path/to/python3 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) -V). Run: make PYTHON=python3.11 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it, for example: apt-get install python3-venv" >&2; exit 1; }
-	@$(PYTHON) -m paimon_spark.bridge.java $(SPARK)
 
 $(BIN)/python:
 	@echo "Creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.runtime: pyproject.toml | check $(BIN)/python
+$(VENV)/.runtime: pyproject.toml | check-python $(BIN)/python
 	@echo "Installing paimon-spark and Spark into $(VENV) (Spark is large: a few minutes the first time)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e . "pyspark==$(SPARK).*"
 	@touch $@
@@ -48,19 +50,19 @@ $(VENV)/.bench: $(VENV)/.runtime
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]' "pyspark==$(SPARK).*"
 	@touch $@
 
-.venv-3.5/.ready: | check
+.venv-3.5/.ready: | check-python
 	@echo "Installing the Spark of the released Paimon into .venv-3.5"
 	@$(PYTHON) -m venv .venv-3.5
 	@.venv-3.5/bin/python -m pip install --quiet --disable-pip-version-check "pyspark==3.5.*" setuptools
 	@touch $@
 
-.venv-peers/.ready: tests/peers/requirements.txt | check
+.venv-peers/.ready: tests/peers/requirements.txt | check-python
 	@echo "Installing pypaimon into .venv-peers"
 	@$(PYTHON) -m venv .venv-peers
 	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r tests/peers/requirements.txt
 	@touch $@
 
-.venv-dbt/.ready: tests/end_to_end/dbt/requirements.txt | check
+.venv-dbt/.ready: tests/end_to_end/dbt/requirements.txt | check-python
 	@echo "Installing dbt into .venv-dbt"
 	@$(PYTHON) -m venv .venv-dbt
 	@.venv-dbt/bin/python -m pip install --quiet --disable-pip-version-check -r tests/end_to_end/dbt/requirements.txt
@@ -68,7 +70,7 @@ $(VENV)/.bench: $(VENV)/.runtime
 
 # -------------------------------------------------------------------------------------------------------------- using
 
-jar: $(VENV)/.runtime  ## Build the bridge for the installed Spark, if it is not there yet
+jar: check $(VENV)/.runtime  ## Build the bridge for the installed Spark, if it is not there yet
 	@$(BIN)/python -m paimon_spark.bridge.jars
 
 quickstart: check $(VENV)/.runtime  ## Install everything and run sql/quickstart.sql through the stock spark-sql
@@ -79,7 +81,7 @@ quickstart: check $(VENV)/.runtime  ## Install everything and run sql/quickstart
 guide: check $(VENV)/.runtime  ## The quick start of Paimon's Flink guide, with its stream: sql/guide/quickstart.sql
 	@$(BIN)/paimon-spark sql --format table --echo -f sql/guide/quickstart.sql
 
-flights: check $(VENV)/.examples  ## The same on 336,776 real flights: sql/examples/flights.sql
+flights: check $(VENV)/.examples  ## A longer quick start on 336,776 real flights: sql/examples/flights.sql
 	@$(BIN)/python sql/examples/flights_to_parquet.py build/flights
 	@rm -rf build/flights/warehouse
 	@$(BIN)/paimon-spark sql --warehouse build/flights/warehouse --format table --echo -d data=$(CURDIR)/build/flights -f sql/examples/flights.sql
@@ -100,10 +102,10 @@ lint: $(VENV)/.test  ## ruff, mypy --strict, import contracts, size limits
 	@$(BIN)/lint-imports
 	@$(BIN)/pytest -q -p no:cacheprovider tests/unit/test_house.py
 
-lint-scala: $(VENV)/.scalafmt-$(SCALAFMT)  ## Whether scalafmt, which is downloaded, would change the Scala sources
+lint-scala: check $(VENV)/.scalafmt-$(SCALAFMT)  ## Whether scalafmt, which is downloaded, would change the Scala sources
 	@$(FORMAT_SCALA) --test
 
-format: $(VENV)/.test $(VENV)/.scalafmt-$(SCALAFMT)  ## Format the code, and apply the fixes of ruff
+format: check $(VENV)/.test $(VENV)/.scalafmt-$(SCALAFMT)  ## Format the code, and apply the fixes of ruff
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 	@$(FORMAT_SCALA)
@@ -112,7 +114,7 @@ UNIT := -q -n 2 -m "not spark and not e2e and not peer and not slow" tests/unit 
 
 SPARK_TESTS := -q -n 2 --dist loadfile tests/spark tests/sql tests/end_to_end tests/peers
 
-unit: $(VENV)/.test  ## The tests that need no Java
+unit: $(VENV)/.test  ## The tests that start no JVM
 	@$(BIN)/pytest $(UNIT)
 
 $(VENV)/.classes: $(VENV)/.runtime
@@ -126,13 +128,13 @@ test-spark: check  ## The Spark tests on another release: make test-spark SPARK=
 	@$(MAKE) --no-print-directory VENV=.venv-$(SPARK) SPARK=$(SPARK) .venv-$(SPARK)/.test
 	@.venv-$(SPARK)/bin/pytest $(SPARK_TESTS) -m "(spark or e2e) and not slow"
 
-.venv-oldest/.test: pyproject.toml tests/oldest.txt | check
+.venv-oldest/.test: pyproject.toml tests/oldest.txt | check-python
 	@echo "Installing the oldest releases of everything into .venv-oldest"
 	@$(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c tests/oldest.txt -e '.[test]'
 	@touch $@
 
-test-oldest: .venv-oldest/.test  ## The tests that need no Java, with the oldest releases of all dependencies
+test-oldest: .venv-oldest/.test  ## The tests that start no JVM, with the oldest releases of all dependencies
 	@.venv-oldest/bin/pytest $(UNIT)
 
 test-all: test dist .venv-dbt/.ready  ## All tests, the slow ones and Paimon's own Java release included
@@ -170,19 +172,19 @@ bench-maintenance: check $(VENV)/.bench $(if $(PEER_JAR),,.venv-3.5/.ready)  ## 
 bench-core: $(VENV)/.bench  ## The parts of the core without Spark, each beside its floor
 	@$(BIN)/python -m benchmarks.core
 
-bench-memory: $(VENV)/.bench  ## The memory of merges, compactions, plans and a large load
+bench-memory: check $(VENV)/.bench  ## The memory of merges, compactions, plans and a large load
 	@$(BIN)/python -m paimon_spark.bridge.jars >/dev/null
 	@$(BIN)/python -m benchmarks.memory
 
 bench-scaling: $(VENV)/.bench  ## What plans, commits and expiry cost as tables list more files: make bench-scaling SCALING='--files 300000'
 	@$(BIN)/python -m benchmarks.scaling $(SCALING)
 
-golden: $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
+golden: check $(VENV)/.test  ## Rewrite the expected answers of the SQL scripts; review the difference
 	@PAIMON_SPARK_ACCEPT=1 $(BIN)/pytest -q -m "not slow" tests/sql
 
 # ---------------------------------------------------------------------------------------------------------- releasing
 
-dist: $(VENV)/.test  ## Build the wheel, with a bridge jar for every Spark release installed in a .venv*
+dist: check $(VENV)/.test  ## Build the wheel, with a bridge jar for every Spark release installed in a .venv*
 	@rm -rf dist paimon_spark/bridge/jars
 	@for python in $(BIN)/python $(wildcard .venv-4.*/bin/python); do $$python -m paimon_spark.bridge.jars --prebuild || exit 1; done
 	@$(BIN)/python -m build --quiet --no-isolation --wheel .
