@@ -321,7 +321,9 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-listing", action="store_true", help="list no directories: no missing files, no orphans")
     parser.add_argument("--threads", type=_threads, default=1, help="directories to list at once (default 1)")
     parser.add_argument(
-        "--fail-on", choices=("error", "warning", "info"), help="exit with 1 on a finding so severe or severer"
+        "--fail-on",
+        choices=("error", "warning", "info"),
+        help="exit with 1 if there is a finding of this severity or a higher one",
     )
     parser.set_defaults(run=functools.partial(_doctor, parser), passes_on=False)
 
@@ -341,10 +343,10 @@ def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace, _rest:
 
 
 def _add_selftest(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seed", type=int, help="draws what is tried; the same seed tries the same (default: any)")
+    parser.add_argument("--seed", type=int, help="seed of the random choices (default: any)")
     parser.add_argument("--minutes", type=float, default=1.0, help="for how long (default 1)")
     parser.add_argument(
-        "--directory", help="where the tables are made, a path or s3://…; a temporary directory if not given"
+        "--directory", help="where the tables are created, a path or s3://…; a temporary directory if not given"
     )
     _add_option(parser)
     parser.set_defaults(run=_selftest, passes_on=False)

@@ -24,7 +24,7 @@ _LEAST_TO_QUOTE = frozenset(",;='\"\\ ")
 FRAME: tuple[Option, ...] = (
     Option("warehouse", doc=f"The directory or URI of the warehouse; ./{DEFAULT_WAREHOUSE} by default."),
     Option("database", doc="The database."),
-    Option("table", doc="The table, `t` or `t$branch_b`."),
+    Option("table", doc="The table, `t` or `t$branch_b`; `*` means all, for verify, maintain and remove_orphan_files."),
     Option("path", doc="<warehouse>/<database>.db/<table>, in place of the three above."),
     Option("catalog", doc=f"The name of the catalog; {DEFAULT_CATALOG} by default."),
     Option("catalog_conf", join=",", doc="KEY=VALUE: an option of the catalog, such as s3.endpoint; repeatable."),
@@ -33,7 +33,7 @@ FRAME: tuple[Option, ...] = (
     Option("master", doc="The master of Spark, as in local[4] or yarn. The action runs on Spark."),
     Option("threads", doc="Without Spark: number of concurrent tasks; 1 by default."),
     Option("dry_run", flag=True, doc="Print the plan, and change nothing."),
-    Option("yes", flag=True, doc="Do not ask for confirmation. Only terminals are asked."),
+    Option("yes", flag=True, doc="Skip the confirmation, which is required on a terminal only."),
     Option("format", doc=f"Output format: {', '.join(FORMATS)}; {FORMATS[0]} by default."),
     Option("nothing_to_do_exits_3", flag=True, doc="Exit with status 3, not 0, if there was nothing to do."),
     Option("force_start_flink_job", flag=True, doc="Accepted for scripts written for Paimon, without effect."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterator
 
@@ -69,14 +70,16 @@ def _usage(action: Action) -> str:
 
 
 def _described(options: list[Option], procedure: Procedure | None) -> Iterator[str]:
+    names = {o.sets: o.name for o in options if "_" in o.sets}
     for option in options:
-        yield from _wrapped(_meaning(option, procedure), f"  --{option.name}" + ("" if option.flag else " VALUE"))
+        meaning = re.sub(r"\w+", lambda word: names.get(word[0], word[0]), _meaning(option, procedure))
+        yield from _wrapped(meaning, f"  --{option.name}" + ("" if option.flag else " VALUE"))
 
 
 def _meaning(option: Option, procedure: Procedure | None) -> str:
     param = procedure.find(option.sets) if procedure and not option.doc else None
     text = option.doc or (param.doc if param else "")
-    text += f" Default: {param.default}." if param and param.default else ""
+    text += f" Default: {param.default}." if param and param.default and not option.required else ""
     text += " Required." if option.required else ""
     return text + (" Repeatable." if option.join and "repeatable" not in text and "several" not in text else "")
 

@@ -127,7 +127,9 @@ _ACTIONS = (
             Option("order_by"),
             Option("partition_idle_time"),
             Option("compact_strategy"),
-            Option("streaming", flag=True),
+            Option(
+                "streaming", flag=True, doc="Compact at each new snapshot until Ctrl-C, SIGTERM or `paimon-spark stop`."
+            ),
         ),
         spark_options=("order_strategy",),
     ),
