@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -245,6 +247,11 @@ def test_types_as_text() -> None:
         ],
     }
     assert type_text(type_from_json(nested)) == "ROW<`a` ARRAY<INT NOT NULL>, `m` MAP<STRING NOT NULL, DATE>> NOT NULL"
+
+
+def test_the_page_names_every_system_table() -> None:
+    page = (Path(__file__).parents[4] / "docs/system-tables.md").read_text(encoding="utf-8")
+    assert sorted(set(re.findall(r"^\| `\$(\w+)`", page, re.MULTILINE))) == sorted(SYSTEM_TABLE_NAMES)
 
 
 def test_times_are_wall_clocks() -> None:
