@@ -81,7 +81,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
     ),
     ErrorKind.STORE_ACCESS_DENIED: (
         "The object store rejects the credentials or denies the request.",
-        "Check the options of [the catalog](s3.md). The statement changed nothing.",
+        "Check the options of [the catalog](s3.md). A write changed nothing; a removal of files may have begun.",
     ),
     ErrorKind.BUCKET_NOT_FOUND: (
         "The bucket of the warehouse does not exist at the given endpoint.",

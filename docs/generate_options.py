@@ -100,8 +100,8 @@ their files, in smaller row groups when memory is short. A task has at most 256 
 partitions that come in no order are divided among more files.
 
 Where rows are spilled, a buffer of less than 1 MB counts as 1 MB, so that several runs can be read at once. The number
-of runs read at once is limited by `local-sort.max-num-file-handles` and by half of the buffer (128 runs with the
-defaults, of 128 MB each). With more runs, runs of similar size are merged first. The number of times that a row is
+of runs read at once is limited by `local-sort.max-num-file-handles` and by half of the buffer, at 1 MB a run: 128 runs
+by default. With more runs, runs of similar size are merged first. The number of times that a row is
 written to the disk grows with the logarithm of the number of runs.
 
 The limit applies to buffered rows. A process needs additional memory for the incoming batch (at most

@@ -141,8 +141,8 @@ class Compact:
     order of the commits that added them, in one COMPACT snapshot. Then the buckets are compacted by `compact_strategy`,
     which is `minor` by default for these tables.
 
-    With `streaming`, the CALL returns at once, and a job named `compact_<table>` looks for new snapshots at each
-    `execution.checkpointing.interval`, 10 s by default. For each one it compacts by the other arguments, by default
+    With `streaming`, the CALL returns at once, and a job named `compact_<database>.<table>` looks for new snapshots at
+    each `execution.checkpointing.interval`, 10 s by default. For each one it compacts by the other arguments, by default
     what automatic compaction would pick, then expires snapshots, tags and partitions by the options of the table. The
     writers may be `write-only`. With `partition_idle_time` it looks for idle partitions at each interval, with or
     without a new snapshot. A compaction that conflicts with another commit is planned again. Without Spark,

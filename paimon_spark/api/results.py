@@ -90,7 +90,7 @@ class SnapshotInfo:
         time: commit time in UTC.
         kind: APPEND, COMPACT, OVERWRITE or ANALYZE.
         operation: the kind of statement, if known.
-        rows: rows in all files, including superseded rows of a primary-key table.
+        rows: rows in all files, including superseded rows of a primary key table.
         rows_changed: change of `rows` by this commit.
         commit_user: the committing user; a random name unless the writer set one.
         schema_id: schema of the snapshot.

@@ -132,8 +132,8 @@ def index(registry: Registry) -> str:
         "marked *write* or *call* in the [list](../options.md).",
         f"- `EXPLAIN CALL …`, or `dry_run => true`, returns the plan ({plan}) and changes nothing. In Spark, a "
         f"plan of more than {MOST_LISTED} actions ends with a row `more`. Procedures that only read have no `dry_run`.",
-        f"- The procedure's own result columns come first, then {report}. Procedures that only read, `maintain` and "
-        "`cancel` have only their own.",
+        f"- The procedure's own result columns come first, then {report}. Procedures that only read, `maintain`, "
+        "`cancel` and `stop` have only their own.",
         "- Intentional differences from Paimon's Spark module are listed in "
         "[Compatibility](../compatibility.md#intentional-deviations).",
         f"- `CALL {NAMESPACE}.help()` lists the procedures, `CALL {NAMESPACE}.help('compact')` describes one.",

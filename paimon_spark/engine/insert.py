@@ -109,7 +109,7 @@ def plan_write(
         parallelism: maximum number of writers.
         size_hint: approximate size of the rows in bytes, if known.
         operation: kind of the statement, for the snapshot.
-        rewrites: whether the statement rewrites the files of the rows of a primary-key table that it changes.
+        rewrites: whether the statement rewrites the files of the rows of a primary key table that it changes.
         batch: the micro-batch that is written, in a streaming query.
 
     Raises:

@@ -1,6 +1,6 @@
 """DELETE, UPDATE and MERGE: planned on the driver, executed anywhere, committed on the driver.
 
-Rows of a primary-key table are changed by writing them with a row kind, if its merge engine then produces the result of
+Rows of a primary key table are changed by writing them with a row kind, if its merge engine then produces the result of
 the statement; otherwise the key ranges with changed rows are rewritten. With deletion vectors, a DELETE may mark rows
 in their files. In an append table, files with changed rows are replaced, or deletion vectors are written for the rows,
 in one snapshot. With data evolution, changed columns get files of their own.
@@ -54,7 +54,7 @@ def with_all_rows(table: Table) -> Table:
 
 
 def rewrites_files(table: Table, operation: Operation) -> bool:
-    """Return whether a statement rewrites the files of the rows of a primary-key table that it changes."""
+    """Return whether a statement rewrites the files of the rows of a primary key table that it changes."""
     return rewrites_rows(table.schema, table.options, operation)
 
 
@@ -73,7 +73,7 @@ def plan_changes(
         table: the table.
         operation: kind of the statement.
         parallelism: maximum number of writers.
-        rewrites: whether the files of changed rows of a primary-key table are rewritten; by default, as the merge
+        rewrites: whether the files of changed rows of a primary key table are rewritten; by default, as the merge
             engine requires.
         snapshot_id: the snapshot that the rows are read from, or an earlier one; the latest one by default.
         changes: what the statement does to rows of a table with data evolution; by default, all that `operation` may.
@@ -144,7 +144,7 @@ def writes_position_deletes(table: Table) -> bool:
 
 
 def marks_keyed_rows(table: Table) -> bool:
-    """Return whether a DELETE of a primary-key table marks the rows in deletion vectors.
+    """Return whether a DELETE of a primary key table marks the rows in deletion vectors.
 
     It does if the table allows it and the result is the same: there is no changelog, no older version of the row can be
     written later and win, and the statement itself would compact the written rows. In a write-only table, the
@@ -166,7 +166,7 @@ def marks_keyed_rows(table: Table) -> bool:
 def check_digits(table: Table, operation: Operation, columns: Collection[str] | None = None) -> None:
     """Reject a change whose timestamps Spark truncates to microseconds, if digits would be lost.
 
-    A deletion by position needs no values. In a primary-key table, values that identify and order the row must be
+    A deletion by position needs no values. In a primary key table, values that identify and order the row must be
     exact; other engines than deduplicate, and a changelog, use all of them. With data evolution, only the values of the
     changed `columns` come from Spark.
 
@@ -206,7 +206,7 @@ def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Commit the changes; compact the written buckets of a primary-key table, and expire snapshots unless write-only.
+    """Commit the changes; compact the written buckets of a primary key table, and expire snapshots unless write-only.
 
     The files of a change that was certainly not committed are deleted.
 

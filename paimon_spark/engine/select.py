@@ -39,7 +39,7 @@ class ReadOptions:
 
     Attributes:
         keep_kinds: keep retracts and return the kind of every row.
-        top_level_only: read only files of the highest level of a primary-key table.
+        top_level_only: read only files of the highest level of a primary key table.
         drop_retracts: without `keep_kinds`, leave -U and -D out of changes; otherwise they are returned as rows.
         local_zone: time zone of texts without one in scan options; that of this machine by default.
         order: the order that the first rows of a limit are in; by default, any rows.

@@ -316,7 +316,7 @@ class CoreOptions(CommitOptions):
 
     @property
     def clusters_keyed_files(self) -> bool:
-        """Return whether files above level 0 of a primary-key table are sorted by other columns than the key."""
+        """Return whether files above level 0 of a primary key table are sorted by other columns than the key."""
         return self.flag("pk-clustering-override")
 
     @property
@@ -465,5 +465,5 @@ class CoreOptions(CommitOptions):
 
     @property
     def marks_deletes(self) -> bool:
-        """Return whether a DELETE of a primary-key table writes deletion vectors where that has the same result."""
+        """Return whether a DELETE of a primary key table writes deletion vectors where that has the same result."""
         return self.flag("deletion-vectors.mark-deletes")

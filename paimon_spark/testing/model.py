@@ -13,7 +13,7 @@ _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 
 
 class TableModel:
-    """A model of a primary-key table with the deduplicate engine (`key` given), or of an append table."""
+    """A model of a primary key table with the deduplicate engine (`key` given), or of an append table."""
 
     def __init__(self, key: Sequence[str] = (), sequence_field: str | None = None) -> None:
         self._key = tuple(key)

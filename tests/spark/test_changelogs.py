@@ -1,4 +1,4 @@
-"""Changelog producers and deletion vectors of primary-key tables in SQL, and the examples of their page."""
+"""Changelog producers and deletion vectors of primary key tables in SQL, and the examples of their page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compaction policy of clustered append tables: sorted runs by level, as in the LSM tree of a primary-key table.
+"""Compaction policy of clustered append tables: sorted runs by level, as in the LSM tree of a primary key table.
 
 New files are runs of their own at level 0. A compaction sorts the files of some runs into one run of a higher level,
 whose files were all clustered together (docs/spec/semantics.md, A6).

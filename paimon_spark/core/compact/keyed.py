@@ -1,4 +1,4 @@
-"""Execution of a compaction unit of a primary-key table: upgrade the files that can move, merge and rewrite the rest.
+"""Execution of a compaction unit of a primary key table: upgrade the files that can move, merge and rewrite the rest.
 
 (docs/spec/semantics.md, sections 3, 6 and 7)
 """

@@ -27,7 +27,7 @@ SYSTEM_FIELDS = (SEQUENCE_FIELD, KIND_FIELD)
 
 
 def merge_order(table: Table, *, stored: bool = True) -> MergeOrder:
-    """Return the merge order of a primary-key table.
+    """Return the merge order of a primary key table.
 
     Args:
         table: the table.

@@ -1,4 +1,4 @@
-"""Copy-on-write changes of primary-key tables: key ranges with changed rows are rewritten into the top level.
+"""Copy-on-write changes of primary key tables: key ranges with changed rows are rewritten into the top level.
 
 The files of a bucket form sections, whose key ranges do not overlap. All files of a section with a changed row are
 merged, the changed rows take the place of the merged ones, and the result replaces the files, as in a full compaction.

@@ -47,7 +47,7 @@ _BY_SNAPSHOT = ("files", "file_key_ranges", "manifests", "partitions", "buckets"
 class SystemScan:
     """A system table that scans the table's own rows.
 
-    `top_level_only`: for a primary-key table, only files of the highest level, which need no merge. `keep_kinds`: rows
+    `top_level_only`: for a primary key table, only files of the highest level, which need no merge. `keep_kinds`: rows
     of all kinds, with a first column `rowkind` (nullable string: +I, -U, +U, -D). `pairs`: columns are arrays, and the
     two rows of an update are one. `tracking`: the tracking columns are appended; only for tables with row tracking.
     """

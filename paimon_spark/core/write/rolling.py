@@ -47,7 +47,7 @@ _KEY_STATS = StatsMode.parse("truncate(128)")
 class RollingWriter:
     """Writes the data files of one bucket at one level, or its `changelog` files.
 
-    Rows of a primary-key table arrive in key order with their system columns; those of an append table in arrival
+    Rows of a primary key table arrive in key order with their system columns; those of an append table in arrival
     order, with their tracking columns if `tracked`.
     """
 

@@ -63,7 +63,7 @@ class WriterRestoreState:
         bucket_rows: rows by partition and bucket, in a table with cross-partition upsert.
         buffer: the bytes that one writer may hold; by default, the option of the table.
         changelog: whether the statement has a changelog: an overwrite has none.
-        rewritten: the snapshot whose files are rewritten with the changed rows of a primary-key table; None if the rows
+        rewritten: the snapshot whose files are rewritten with the changed rows of a primary key table; None if the rows
             are written with their kinds.
         columns: the columns that a statement changes in rows of a table with data evolution.
         columns_of: the snapshot whose values of these columns the other rows keep; None if the statement changes no

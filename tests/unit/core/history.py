@@ -18,7 +18,7 @@ MINUTE = 60_000
 
 
 class History:
-    """A primary-key table of one bucket; every commit happens at a minute that the test names."""
+    """A primary key table of one bucket; every commit happens at a minute that the test names."""
 
     def __init__(
         self,

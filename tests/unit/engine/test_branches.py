@@ -35,7 +35,7 @@ FAR = 10**15
 
 
 def keyed(rows: int = 3, **options: str) -> Table:
-    """Return a primary-key table with one snapshot per row, each of which replaces the row of key 1."""
+    """Return a primary key table with one snapshot per row, each of which replaces the row of key 1."""
     table = new_table({"k": "INT", "v": "INT"}, primary_key=["k"], options={"bucket": "1", **options})
     for i in range(rows):
         put(table, 1, i)
