@@ -142,11 +142,11 @@ class Compact:
     which is `minor` by default for these tables.
 
     With `streaming`, the CALL returns at once, and a job named `compact_<database>.<table>` looks for new snapshots at
-    each `execution.checkpointing.interval`, 10 s by default. For each one it compacts by the other arguments, by default
-    what automatic compaction would pick, then expires snapshots, tags and partitions by the options of the table. The
-    writers may be `write-only`. With `partition_idle_time` it looks for idle partitions at each interval, with or
-    without a new snapshot. A compaction that conflicts with another commit is planned again. Without Spark,
-    `paimon_spark.calls.compact_stream.compact_stream` does the same.
+    each `execution.checkpointing.interval`, 10 s by default. For each one it compacts by the other arguments, by
+    default what automatic compaction would pick, then expires snapshots, tags and partitions by the options of the
+    table. The writers may be `write-only`. With `partition_idle_time` it looks for idle partitions at each
+    interval, with or without a new snapshot. A compaction that conflicts with another commit is planned again.
+    Without Spark, `paimon_spark.calls.compact_stream.compact_stream` does the same.
     """
 
     status = f"{STATUS}; `{UPGRADED}` if files were only moved to another level"
