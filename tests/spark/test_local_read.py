@@ -137,6 +137,20 @@ def test_operators_over_a_small_read_take_no_job(spark: SparkSession, local: Spa
         assert [tuple(r) for r in local.sql(query).toLocalIterator()] == rows
 
 
+def test_operators_over_a_small_read_use_the_settings_of_the_session(spark: SparkSession, local: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, k STRING, s STRING)")
+    spark.sql("INSERT INTO t VALUES (1, 'a', '2024-1-5'), (2, NULL, '2024-1-6')")
+    for key, value, expression in (
+        ("spark.sql.jsonGenerator.ignoreNullFields", "false", "to_json(struct(id, k))"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "try_to_timestamp(s, 'yyyy-MM-dd')"),
+        ("spark.sql.mapKeyDedupPolicy", "LAST_WIN", "map(coalesce(k, 'b'), 1, 'b', 2)"),
+    ):
+        local.conf.set(key, value)
+        query = f"SELECT id, {expression} AS c FROM t"
+        assert "PaimonDriverTask" in plan_of(local, f"{query} ORDER BY id")
+        assert local.sql(f"{query} ORDER BY id").collect() == sorted(local.sql(query).collect(), key=lambda r: r.id)
+
+
 def test_operators_over_a_larger_read_are_a_job(spark: SparkSession, local: SparkSession) -> None:
     spark.sql("CREATE TABLE t (k INT, v STRING)")
     spark.sql("INSERT INTO t SELECT int(id), sha2(string(id), 512) FROM range(100000)")

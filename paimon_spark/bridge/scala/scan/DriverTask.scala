@@ -59,11 +59,20 @@ private object DriverTask {
   /** Ids that no task of Spark has, and none of those below zero that its block manager knows. */
   private val ids = new AtomicLong(Long.MinValue)
 
+  /** The settings of the session, which expressions look up in the properties of the task. */
+  private def settings: Properties = {
+    val properties = new Properties
+    SQLConf.get.getAllConfs.foreach { case (key, value) =>
+      if (key.startsWith("spark")) properties.setProperty(key, value)
+    }
+    properties
+  }
+
   def run[T](rdd: RDD[InternalRow])(use: Iterator[InternalRow] => T): T = {
     val env = SparkEnv.get
     val id = ids.getAndIncrement()
     val memory = new TaskMemoryManager(env.memoryManager, id)
-    val context = new DriverTaskContext(id, memory, env)
+    val context = new DriverTaskContext(id, settings, memory, env)
     TaskContext.setTaskContext(context)
     env.blockManager.registerTask(id) // reads of broadcast values lock their blocks
     try {
@@ -84,8 +93,8 @@ private object DriverTask {
 }
 
 /** The context of such a task; it is cancelled by an interrupt of the thread. */
-private class DriverTaskContext(id: Long, memory: TaskMemoryManager, env: SparkEnv)
-    extends TaskContextImpl(0, 0, 0, id, 0, 1, memory, new Properties, env.metricsSystem, TaskMetrics.empty) {
+private class DriverTaskContext(id: Long, settings: Properties, memory: TaskMemoryManager, env: SparkEnv)
+    extends TaskContextImpl(0, 0, 0, id, 0, 1, memory, settings, env.metricsSystem, TaskMetrics.empty) {
   override private[spark] def killTaskIfInterrupted(): Unit =
     if (Thread.currentThread().isInterrupted || Cancel.isInterrupted) throw new TaskKilledException("cancelled")
 }
