@@ -22,6 +22,8 @@ PROGRAM_KEYS = (
     *STREAMING_SELECT,
 )
 """Settings of the bridge, as opposed to table options."""
+_CHOOSE_ROWS = ("scan.", "incremental-")
+_CHANGE_ROWS = ("deletion-vectors.merge-on-read", "postpone.merge-on-read", "blob-as-descriptor")
 _NAMES = 3
 _ANY = "*"
 _SESSION = "the session"
@@ -108,6 +110,22 @@ def session_options(
             options = {k: v for k, v in options.items() if k not in (*START_OPTIONS, "scan.mode")}
         options |= given
     return options
+
+
+def row_options(conf: Mapping[str, str], catalog: str, identifier: Identifier) -> dict[str, str]:
+    """Return the options of the session on which the rows of a query of one table depend.
+
+    Args:
+        conf: the session's settings.
+        catalog: the catalog's name in Spark.
+        identifier: the table.
+
+    Raises:
+        OptionError: a key is not an option, or would have no effect.
+    """
+    found = session_options(conf, catalog, identifier)
+    options = {k: v for k, v in found.items() if k.startswith(_CHOOSE_ROWS) or k in _CHANGE_ROWS}
+    return {**options, DROP_RETRACTS: "true"} if drops_retracts(conf) else options
 
 
 @dataclass(frozen=True, slots=True)

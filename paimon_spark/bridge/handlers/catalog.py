@@ -24,6 +24,7 @@ from paimon_spark.bridge.tables import (
 from paimon_spark.catalog.base import Catalog
 from paimon_spark.errors import ErrorKind, NotFoundError, UnsupportedError, UsageError, suggestion
 from paimon_spark.fs.local import local_path
+from paimon_spark.spark.conf import row_options
 from paimon_spark.spark.types import field_from_spark
 from paimon_spark.spec import evolution
 from paimon_spark.spec.identifier import Identifier
@@ -127,11 +128,24 @@ def load_table(request: Request) -> Json:
     chosen, zone = loaded.with_options(given), request.envelope.zone
     table, snapshot = time_travelled(chosen, args["travel"], zone)
     if identifier.system_table is not None:
-        return describe_system(table, identifier, snapshot)
-    moment = chain_moment(chosen, args["travel"], zone)
-    names = identifier.database, identifier.object_name
-    token = TableToken(*names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment)
-    return described(request.envelope, table, token)
+        answer = describe_system(table, identifier, snapshot)
+    else:
+        moment = chain_moment(chosen, args["travel"], zone)
+        names = identifier.database, identifier.object_name
+        token = TableToken(*names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment)
+        answer = described(request.envelope, table, token)
+    return _distinguished(request, answer, identifier)
+
+
+def _distinguished(request: Request, answer: Json, identifier: Identifier) -> Json:
+    """Return a description whose token has the options of the session on which rows depend.
+
+    Spark returns cached rows for an equal token.
+    """
+    envelope = request.envelope
+    if found := row_options(envelope.conf, envelope.catalog.name, identifier):
+        answer["token"] = {**answer["token"], "session": found}
+    return answer
 
 
 def _requested(args: Mapping[str, Any]) -> Identifier:

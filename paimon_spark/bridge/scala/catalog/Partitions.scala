@@ -9,8 +9,10 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.catalog.TableChange
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, TableChange}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.util.PartitioningUtils
 
 /** ALTER TABLE … DROP PARTITION, hidden from Spark's analyzer, which accepts full specs only. */
@@ -37,8 +39,9 @@ case class KeepDropPartitions(session: SparkSession) extends Rule[LogicalPlan] {
 /** After table resolution: executes it for Paimon tables, and restores Spark's plan for others. */
 case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case PaimonDropPartitions(ResolvedTable(_, _, table: PaimonPartitionedTable, _), parts, ifExists, _) =>
-      PaimonDropCommand(table, parts.map(p => PaimonDropCommand.normal(table, p, conf.resolver)), ifExists)
+    case PaimonDropPartitions(ResolvedTable(catalog, ident, table: PaimonPartitionedTable, _), parts, ifExists, _) =>
+      val specs = parts.map(p => PaimonDropCommand.normal(table, p, conf.resolver))
+      PaimonDropCommand(table, catalog, ident, specs, ifExists)
     case PaimonDropPartitions(child, parts, ifExists, purge) if child.resolved =>
       DropPartitions(child, parts, ifExists, purge)
     case other => other
@@ -47,8 +50,12 @@ case class ResolveDropPartitions(session: SparkSession) extends Rule[LogicalPlan
 
 /** Drops, in one commit, all partitions that match any of the specs. A full spec names one partition, which must
   * exist; a partial spec selects among the existing ones. */
-case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[String, String]], ifExists: Boolean)
-    extends LeafRunnableCommand {
+case class PaimonDropCommand(
+    table: PaimonPartitionedTable,
+    catalog: TableCatalog,
+    ident: Identifier,
+    specs: Seq[Map[String, String]],
+    ifExists: Boolean) extends LeafRunnableCommand {
   override def run(session: SparkSession): Seq[Row] = {
     val found = specs.map(spec => spec -> matching(spec))
     val missing = found.collect { case (spec, Array()) if spec.size == table.partitionKeys.size => spec }
@@ -57,7 +64,11 @@ case class PaimonDropCommand(table: PaimonPartitionedTable, specs: Seq[Map[Strin
       throw new NoSuchPartitionsException(name.init.mkString("."), name.last, missing)
     }
     val chosen = found.flatMap(_._2) // not distinct: 0.0 and -0.0 are two partitions
-    if (chosen.nonEmpty) table.dropPartitions(chosen.toArray)
+    if (chosen.nonEmpty) {
+      table.dropPartitions(chosen.toArray)
+      val relation = DataSourceV2Relation.create(table, Some(catalog), Some(ident))
+      CachedRows.refresh(session.asInstanceOf[ClassicSession], relation)
+    }
     Nil
   }
 

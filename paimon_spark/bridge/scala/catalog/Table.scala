@@ -23,9 +23,15 @@ import org.apache.spark.sql.sources.InsertableRelation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
+/** What `Table` has from Spark 4.1 on. */
+trait Identified {
+  def id(): String
+}
+
 /** A table as described by the engine; `described` is the full description. */
 class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: Boolean = false)
-    extends Table with SupportsRead with SupportsWrite with SupportsDeleteV2 with SupportsMetadataColumns {
+    extends Table with Identified with SupportsRead with SupportsWrite with SupportsDeleteV2
+    with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
 
   /** The token without the purpose of the load: cached data of a table is invalidated when it is written. */
@@ -33,6 +39,12 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
     case o: ObjectNode => o.without[ObjectNode]("writes")
     case other => other
   }
+
+  /** Distinguishes a state of a table, and what options of the session select of it, from the table: from Spark 4.1 on,
+    * a query takes the cached rows of the table of the same name and id. */
+  override def id(): String =
+    if (Seq("snapshot", "moment", "session").exists(token.hasNonNull)) identity.toString else null
+
   val partitionKeys: Seq[String] = Json.strings(described.get("partition_keys"))
   val primaryKeys: Seq[String] = Json.strings(described.get("primary_keys"))
 

@@ -199,7 +199,7 @@ case class PaimonInsertExec(owner: SparkSession, write: PaimonWrite, relation: D
   override def innerChildren: Seq[QueryPlan[_]] = Seq(query)
   override protected def run(): Seq[InternalRow] = {
     write.insert(Dataset.ofRows(owner, query))
-    owner.sharedState.cacheManager.recacheByPlan(owner, relation)
+    CachedRows.refresh(owner, relation)
     Nil
   }
 }

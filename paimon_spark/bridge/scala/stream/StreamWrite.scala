@@ -165,7 +165,7 @@ case class PaimonStreamExec(
       else AppendData.byName(into, frame, write.options)
     statement.setTagValue(MergedSchemas.Done, true)
     new PaimonWrite(target, if (replaces) "static" else "append", Array.empty, options).insert(analyzed(statement))
-    owner.sharedState.cacheManager.recacheByPlan(owner, into)
+    CachedRows.refresh(owner, into)
   }
 
   private def analyzed(statement: V2WriteCommand): DataFrame =

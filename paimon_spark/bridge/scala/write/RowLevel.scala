@@ -149,7 +149,7 @@ case class PaimonRowCommand(statement: RowStatement) extends LeafRunnableCommand
   override def run(given: SparkSession): Seq[Row] = {
     val session = given.asInstanceOf[ClassicSession]
     statement.run(session)
-    session.sharedState.cacheManager.recacheByPlan(session, statement.target.relation)
+    CachedRows.refresh(session, statement.target.relation)
     Nil
   }
 }
