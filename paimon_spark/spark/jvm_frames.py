@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from paimon_spark.spark.shuffle_spec import ShuffleSpec
+from paimon_spark.spec.identifier import Identifier
 
 INLINE_LIMIT = 32_000
 """A py4j string costs 0.1 to 0.4 ms a kilobyte: longer texts are passed in a file."""
@@ -87,6 +88,12 @@ def forget_session(session_id: str) -> None:
 def frame_of(java_frame: Any, session: SparkSession) -> DataFrame:
     """Return the Python side of a JVM frame."""
     return DataFrame(java_frame, session)
+
+
+def target_frame(session: SparkSession, catalog: str, name: Identifier) -> DataFrame:
+    """Return the stored rows of a table that a statement changes: not cached ones, nor those of another snapshot."""
+    frame = jvm_frames().targetFrame(session._jsparkSession, catalog, name.database, name.object_name)
+    return frame_of(frame, session)
 
 
 def native_frame(

@@ -134,7 +134,7 @@ def tables_of(
     temporary: TemporarySession, catalog: str, table: Table, name: Identifier, request: MergeRequest
 ) -> tuple[DataFrame, DataFrame, Side, Side]:
     """Run the statements of a request; return its target and source, and both by their names in fragments."""
-    target = temporary.table((catalog, name.database, name.object_name), "target_table")
+    target = temporary.target(name)
     if request.target_alias is not None:
         temporary.name_target(target, request.target_alias)
     temporary.run_source_sqls(request.source_sqls or "")

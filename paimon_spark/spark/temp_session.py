@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spark.failures import clear_failure, first_line
-from paimon_spark.spark.jvm_frames import forget_session, session_for
+from paimon_spark.spark.jvm_frames import forget_session, session_for, target_frame
 from paimon_spark.spec.identifier import Identifier, split_name
 from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.sqlparse.source_sqls import CreateCatalog, SourceStatement, UseName, parse_source_sqls
@@ -56,6 +56,10 @@ class TemporarySession:
                 hint="A source in another database or catalog needs its full name, such as db.t.",
                 kind=ErrorKind.TABLE_NOT_FOUND,
             ) from e
+
+    def target(self, name: Identifier) -> DataFrame:
+        """Return the rows of the table that is changed, as they are stored in its latest snapshot."""
+        return target_frame(self.spark, self._target[0], name)
 
     def name_target(self, target: DataFrame, alias: str) -> None:
         """Register the target as a view called `alias`.

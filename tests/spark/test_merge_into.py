@@ -8,9 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import paimon_spark
 from paimon_spark.spec.quoted_text import string_literal
 from tests.query_results import rows
 
@@ -283,3 +285,24 @@ def test_types_of_all_kinds_and_texts_that_are_too_long(spark: SparkSession) -> 
         with pytest.raises(Exception, match=r"longer than|NUMERIC_VALUE_OUT_OF_RANGE"):
             call(spark, **usual, matched_upsert_setting=setting)
     spark.catalog.dropTempView("S")
+
+
+@pytest.mark.parametrize("procedure", ["merge_into", "data_evolution_merge_into"])
+def test_the_target_is_read_as_it_is_stored(spark: SparkSession, warehouse: Path, procedure: str) -> None:
+    evolving = "'row-tracking.enabled'='true', 'data-evolution.enabled'='true'"
+    merges = procedure == "merge_into"
+    properties = "'primary-key'='id', 'bucket'='1'" if merges else evolving
+    spark.sql(f"CREATE TABLE t (id INT, v STRING, n INT) TBLPROPERTIES ({properties})")
+    spark.sql("CREATE TABLE s AS SELECT 1 AS id")
+    spark.sql("INSERT INTO t VALUES (1, 'old', 10)")
+    spark.sql("CACHE TABLE t")
+    spark.sql("SET spark.paimon.scan.snapshot-id = 1")
+    other = paimon_spark.connect(warehouse).table(f"{spark.catalog.currentDatabase()}.t")
+    other.overwrite(pa.table([[1], ["new"], [20]], schema=other.schema))
+    sets = "matched_upsert_setting => 'n = t.n + 1'" if merges else "matched_update_set => 'n = t.n + 1'"
+    spark.sql(
+        f"CALL sys.{procedure}(target_table => 't', source_table => 's', merge_condition => 't.id = s.id', {sets})"
+    )
+    spark.sql("RESET spark.paimon.scan.snapshot-id")
+    spark.sql("UNCACHE TABLE t")
+    assert rows(spark, "SELECT * FROM t") == [(1, "new", 21)]

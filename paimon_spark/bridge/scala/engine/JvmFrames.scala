@@ -1,6 +1,7 @@
 package org.apache.spark.sql.paimonbridge
 
 import java.nio.file.{Files, Paths}
+import java.util.{Set => JSet}
 
 import scala.collection.mutable
 import scala.util.Using
@@ -16,9 +17,12 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.optimizer.EliminateSorts
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.connector.catalog.{Identifier, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.CatalogV2Implicits._
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -67,6 +71,17 @@ class JvmFrames {
     }
     JvmFrames.analyzed(session, Project(columns, filtered))
   }
+
+  /** The rows of a table that a statement changes, whatever the options of the session select, and although Spark may
+    * have cached them. */
+  def targetFrame(session: SparkSession, catalog: String, database: String, name: String): Dataset[Row] =
+    session.withActive {
+      val owner = session.sessionState.catalogManager.catalog(catalog).asTableCatalog
+      val ident = Identifier.of(Array(database), name)
+      val table = owner.loadTable(ident, JSet.of(TableWritePrivilege.INSERT)).asInstanceOf[PaimonTable]
+      val relation = DataSourceV2Relation.create(table.uncached, Some(owner), Some(ident))
+      Dataset.ofRows(session, SubqueryAlias(Seq(catalog, database, name), relation))
+    }
 
   /** A frame of one string column `split`, one task a row: the lines, or `@file` with them. */
   def textFrame(session: SparkSession, lines: String): Dataset[Row] = {
