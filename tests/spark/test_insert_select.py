@@ -99,6 +99,15 @@ def test_ctas_write_to_and_save_as_table(spark: SparkSession) -> None:
         frame.write.format("paimon").saveAsTable("s")
 
 
+def test_ctas_saves_an_old_state(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t AS SELECT 1 AS k")
+    spark.sql("INSERT INTO t VALUES (2)")
+    spark.sql("SET spark.paimon.scan.snapshot-id = 1")
+    spark.sql("CREATE TABLE old AS SELECT * FROM t")
+    spark.sql("RESET spark.paimon.scan.snapshot-id")
+    assert rows(spark, "SELECT * FROM old") == [(1,)]
+
+
 def test_save_and_load_by_path(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     frame = spark.range(4).selectExpr("id", "id % 2 AS p")

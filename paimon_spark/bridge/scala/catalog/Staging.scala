@@ -47,7 +47,7 @@ trait PaimonStaging extends StagingTableCatalog { this: PaimonCatalog =>
       properties: JMap[String, String],
       operation: String): StagedTable = {
     createTable(ident, columns, partitions, properties)
-    loadTable(ident) match {
+    loadTable(ident, JSet.of(TableWritePrivilege.INSERT)) match {
       case table: PaimonTable =>
         new PaimonStagedTable(new PaimonFilledTable(table, operation), () => (), () => dropTable(ident))
       case other => throw notOurs(other.name())
