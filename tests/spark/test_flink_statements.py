@@ -26,6 +26,24 @@ def my_catalog(spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
     spark.sql("DROP CATALOG my_catalog")
 
 
+def test_a_dropped_catalog_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+    create = f"CREATE CATALOG gone WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}/w', 's3.access-key' = 'k')"
+    for _ in range(2):
+        spark.sql(create)
+        assert spark.conf.get("spark.sql.catalog.gone.s3.access-key") == "k"
+        spark.sql("DROP CATALOG gone")
+        assert spark.conf.get("spark.sql.catalog.gone", None) is None
+        assert spark.conf.get("spark.sql.catalog.gone.s3.access-key", None) is None
+    with pytest.raises(Exception, match="gone"):
+        spark.sql("SHOW DATABASES IN gone").collect()
+
+
+def test_catalogs_of_other_formats_can_be_used(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.catalog.other", "org.apache.spark.sql.delta.catalog.NoSuchClass")
+    with pytest.raises(Exception, match="NoSuchClass"):
+        spark.sql("USE CATALOG other")
+
+
 def column_types(warehouse: Path, table: str) -> dict[str, str]:
     (schema,) = (warehouse / "default.db" / table / "schema").glob("schema-0")
     return {f["name"]: f["type"] for f in json.loads(schema.read_text())["fields"]}

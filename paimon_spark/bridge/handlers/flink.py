@@ -174,7 +174,7 @@ def _create_generic(request: Request, statement: flink.CreateCatalog, options: M
 
 
 def _catalogs(request: Request) -> list[str]:
-    confs = {k.removeprefix(_CATALOG) for k in request.envelope.conf if k.startswith(_CATALOG)}
+    confs = {k.removeprefix(_CATALOG) for k in request.args["catalog_settings"]}
     return sorted({*request.args["catalogs"], *(c for c in confs if "." not in c), "spark_catalog"})
 
 
@@ -205,7 +205,8 @@ def _drop_catalog(request: Request, statement: flink.DropCatalog) -> Json:
     if name not in request.args["catalogs"] or name == "spark_catalog":
         raise UnsupportedError(f"The catalog '{name}' cannot be dropped.", hint="Only Paimon catalogs can be.")
     prefix = f"{_CATALOG}{name}"
-    return {"forget": name, "unset": [k for k in request.envelope.conf if k == prefix or k.startswith(prefix + ".")]}
+    settings = request.args["catalog_settings"]
+    return {"forget": name, "unset": [k for k in settings if k == prefix or k.startswith(prefix + ".")]}
 
 
 def _use_catalog(request: Request, statement: flink.UseCatalog) -> Json:

@@ -59,7 +59,13 @@ def test_writers_that_add_the_same_columns_at_once(tmp_path: Path) -> None:
 def test_a_warning_that_the_comment_of_a_catalog_is_not_kept(tmp_path: Path) -> None:
     def answer(comment: str) -> Any:
         text = f"CREATE CATALOG c {comment} WITH ('type' = 'paimon', 'warehouse' = '{tmp_path}')"
-        args = {"text": text, "catalogs": ["paimon"], "current_catalog": "paimon", "session_catalog": None}
+        args = {
+            "text": text,
+            "catalogs": ["paimon"],
+            "current_catalog": "paimon",
+            "session_catalog": None,
+            "catalog_settings": [],
+        }
         info = CatalogInfo(name="paimon", options={"warehouse": str(tmp_path)})
         return run_statement(Request(Envelope(version=VERSION, session="s", conf=ZONE, catalog=info, args=args), None))
 

@@ -66,12 +66,14 @@ object Calls {
     val catalogs = Extensions.catalogs(session).map { case (name, given) =>
       name -> CatalogRef(name, given).withStore(classic).options
     }
+    val settings = classic.sessionState.conf.getAllConfs.filter(_._1.startsWith("spark.sql.catalog."))
     val request = Map(
       "text" -> text,
       "current_catalog" -> current,
       "current_database" -> manager.currentNamespace.headOption,
       "catalogs" -> catalogs,
-      "session_catalog" -> classic.sessionState.conf.getAllConfs.get(s"spark.sql.catalog.${PaimonGeneric.Name}"))
+      "catalog_settings" -> settings.keys.toSeq,
+      "session_catalog" -> settings.get(s"spark.sql.catalog.${PaimonGeneric.Name}"))
     (request, CatalogRef(current, Map.empty, usesStore = false))
   }
 
