@@ -391,3 +391,14 @@ def test_rows_of_keyed_tables_are_marked_where_they_lie(spark: SparkSession, war
     assert rows(spark, "SELECT id, v FROM m ORDER BY id") == [(1, "w"), (2, "w"), (3, "new"), (4, "new")]
     spark.sql("CALL paimon.sys.compact(table => 'm', compact_strategy => 'full')")
     assert rows(spark, "SELECT count(*) FROM m") == [(4,)]
+
+
+def test_columns_that_differ_in_case(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    spark.sql("CREATE TABLE t (k INT, K INT, v STRING) TBLPROPERTIES ('primary-key'='k', 'bucket'='1')")
+    spark.sql("INSERT INTO t VALUES (1, 10, 'a'), (2, 20, 'b')")
+    spark.sql("UPDATE t SET K = 11 WHERE k = 1")
+    spark.sql("INSERT INTO t REPLACE WHERE k = 2 VALUES (2, 21, 'c')")
+    assert rows(spark, "SELECT * FROM t ORDER BY k") == [(1, 11, "a"), (2, 21, "c")]
+    with pytest.raises(Exception, match="cannot change the primary key"):
+        spark.sql("UPDATE t SET k = 5")

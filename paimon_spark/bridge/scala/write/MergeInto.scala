@@ -76,7 +76,7 @@ class MergeIntoRows(
     columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (a, v) => isEqual(a, v) }
 
   override protected def keeps(a: Attribute, value: Expression): Boolean =
-    super.keeps(a, value) || (table.partitionKeys.exists(_.equalsIgnoreCase(a.name)) && isEqual(a, value))
+    super.keeps(a, value) || (table.partitionKeys.contains(a.name) && isEqual(a, value))
 
   /** A value without checks, casts that keep all of it, and the cast of an assignment to a column of the type `to`.
     * Others change it: `CAST(ts AS DATE) = s.d` says nothing about the time of day. */

@@ -43,7 +43,7 @@ object ReplaceRows {
   }
 
   private def sameKey(target: Target, assignments: Seq[Assignment]): Expression = assignments.collect {
-    case Assignment(key: Attribute, value) if target.table.primaryKeys.exists(_.equalsIgnoreCase(key.name)) =>
+    case Assignment(key: Attribute, value) if target.table.primaryKeys.contains(key.name) =>
       EqualTo(key, value)
   }.reduceOption(And).getOrElse(Literal.FalseLiteral)
 }

@@ -274,7 +274,7 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   protected def setsKey(assignments: Seq[Assignment]): Boolean =
     columns.zip(Target.values(assignments)).exists { case (a, v) => isKey(a) && !v.semanticEquals(a) }
 
-  protected def isKey(a: Attribute): Boolean = table.primaryKeys.exists(_.equalsIgnoreCase(a.name))
+  protected def isKey(a: Attribute): Boolean = table.primaryKeys.contains(a.name)
 
   protected def refuseKeyUpdate(): Nothing = throw new PaimonException(
     s"[INVALID_ARGUMENT] $operation cannot change the primary key (${table.primaryKeys.mkString(", ")}) of table " +
