@@ -137,7 +137,7 @@ def test_operators_over_a_small_read_take_no_job(spark: SparkSession, local: Spa
         assert [tuple(r) for r in local.sql(query).toLocalIterator()] == rows
 
 
-def test_operators_over_a_small_read_use_the_settings_of_the_session(spark: SparkSession, local: SparkSession) -> None:
+def test_operators_over_a_small_read_use_the_settings(spark: SparkSession, local: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, k STRING, s STRING)")
     spark.sql("INSERT INTO t VALUES (1, 'a', '2024-1-5'), (2, NULL, '2024-1-6')")
     for key, value, expression in (
