@@ -143,6 +143,11 @@ class Table:
         return BucketMode.HASH_DYNAMIC if covered else BucketMode.KEY_DYNAMIC
 
     @property
+    def merges_postponed(self) -> bool:
+        """Return whether queries return postponed rows."""
+        return self.options.postpone_merge_on_read and self.bucket_mode is BucketMode.POSTPONE
+
+    @property
     def bucket_key_fields(self) -> tuple[DataField, ...]:
         """Return the columns whose hash determines the bucket: `bucket-key`, or the trimmed primary key."""
         names: Sequence[str] = self.options.bucket_key or self.schema.trimmed_primary_keys

@@ -17,7 +17,6 @@ from paimon_spark.core.scan.pruning import EntryPruner
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.postpone_buckets import bucket_counts, buckets_to_fill, postponed_rows
-from paimon_spark.spec.kinds import BucketMode
 from paimon_spark.spec.manifest import BucketKey, DataFileKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import TRUE, Predicate, project
 from paimon_spark.spec.snapshot import Snapshot
@@ -43,8 +42,7 @@ def with_postponed(
         buckets: only these buckets.
         created_from: only files created since this time, given as creation times are stored.
     """
-    merged = table.options.postpone_merge_on_read and table.bucket_mode is BucketMode.POSTPONE
-    if snapshot is None or not merged:
+    if snapshot is None or not table.merges_postponed:
         return list(splits)
     store = ManifestStore(table)
     live = _live(store, snapshot, project(condition, table.schema.partition_keys))

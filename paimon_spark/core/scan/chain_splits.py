@@ -22,6 +22,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import UsageError
 from paimon_spark.spec.chain_tables import Chain
 from paimon_spark.spec.manifest import DataFileMeta
+from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, Predicate, and_, is_partition, or_, project
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -37,11 +38,12 @@ class BranchState:
     snapshot: Snapshot | None
 
     def partitions(self) -> frozenset[bytes]:
-        """Return the partitions with files."""
+        """Return the partitions with files; postponed files count if queries return their rows."""
         if self.snapshot is None:
             return frozenset()
         store, found = ManifestStore(self.table), set[bytes]()
-        for some in select_live(store, store.data_manifests(self.snapshot), lambda columns: columns.bucket >= 0):
+        lowest = POSTPONE_BUCKET if self.table.merges_postponed else 0
+        for some in select_live(store, store.data_manifests(self.snapshot), lambda columns: columns.bucket >= lowest):
             columns = some.columns
             found.update(columns.partitions[i] for i in np.unique(columns.partition[some.rows]).tolist())
         return frozenset(found)

@@ -128,3 +128,15 @@ def test_a_branch_with_a_primary_key_completes_an_append_table() -> None:
     put(branch, (30, "z"), (10, "x"))
     assert read(table.with_options(FALLBACK)) == [(1, "x"), (1, "x"), (30, "z")]
     assert read(table.with_options(PRIMARY)) == [(10, "x"), (30, "z")]
+
+
+@pytest.mark.parametrize("options", [FALLBACK, PRIMARY])
+def test_a_partition_with_only_postponed_rows_is_present(options: dict[str, str]) -> None:
+    postponed = {"bucket": "-2", "postpone.batch-write-fixed-bucket": "false"}
+    table = new_table({"k": "INT", "p": "STRING"}, primary_key=["k", "p"], partition=["p"], options=postponed)
+    execute_create_branch(table, plan_create_branch(table, "b"))
+    put(table, (1, "x"))
+    put(on_branch(table, "b"), (10, "x"), (30, "z"))
+    merging = table.with_options({**options, "postpone.merge-on-read": "true"})
+    assert read(merging) == [(1 if options is FALLBACK else 10, "x"), (30, "z")]
+    assert read(table.with_options(options)) == []
