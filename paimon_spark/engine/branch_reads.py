@@ -6,14 +6,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from paimon_spark.core.metadata.branches import on_branch
-from paimon_spark.core.metadata.time_travel import resolve_snapshot
+from paimon_spark.core.metadata.scan_modes import scan_start
+from paimon_spark.core.metadata.time_travel import ReadStart, resolve_snapshot
 from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
 from paimon_spark.errors import UsageError
 from paimon_spark.spec.chain_tables import DELTA_BRANCH, SNAPSHOT_BRANCH
 from paimon_spark.spec.predicate import Predicate
+from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.schema import TableSchema
-from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.support import Scope, scope_of
 from paimon_spark.spec.types import DataType, not_null
 
@@ -36,8 +37,8 @@ class Query:
     timestamp_millis: int | None
     how: ReadOptions
 
-    def plan(self, table: Table, limit: int | None) -> SelectPlan:
-        """Plan the query of one branch."""
+    def plan(self, table: Table, limit: int | None, begin: ReadStart | None = None) -> SelectPlan:
+        """Plan the query of one branch, from the result of `start` if that is given."""
         return plan_select(
             table,
             columns=self.columns,
@@ -46,14 +47,26 @@ class Query:
             version=self.version,
             timestamp_millis=self.timestamp_millis,
             how=self.how,
+            begin=begin,
         )
 
-    def snapshot(self, table: Table) -> Snapshot | None:
-        """Return the snapshot that the query reads of a branch."""
-        found, _ = resolve_snapshot(
+    def start(self, table: Table) -> ReadStart:
+        """Return where the query starts to read a branch.
+
+        Raises:
+            AccessDeniedError: the user does not have the privilege SELECT.
+            NotFoundError: there is no such snapshot or tag.
+            OptionError: scan options contradict each other, or do not read the whole of one snapshot.
+        """
+        table.require(Privilege.SELECT)
+        found = resolve_snapshot(
             table, version=self.version, timestamp_millis=self.timestamp_millis, local_zone=self.how.local_zone
         )
-        return found
+        return ReadStart(*found)
+
+    def reads_changes(self, table: Table) -> bool:
+        """Return whether the query reads changes instead of a state."""
+        return self.version is None and self.timestamp_millis is None and scan_start(table.options).reads_changes
 
     def travels(self, table: Table) -> bool:
         """Return whether the query, or an option of the table, selects the snapshot to read."""
@@ -97,6 +110,14 @@ def columns_differ(table: Table, one: str, other: str) -> UsageError:
 def _shape(schema: TableSchema) -> list[tuple[str, DataType]]:
     """Return names and types of the columns, without nullability: keys are NOT NULL in one branch only."""
     return [(f.name, not_null(f.type)) for f in schema.fields]
+
+
+def start_at(branch: Table, moment: int | None) -> ReadStart:
+    """Return where a read of another branch starts: its latest snapshot, or that of a moment with its own schema."""
+    if moment is None:
+        return ReadStart(branch.snapshots.latest(), branch.schema)
+    found = branch.snapshots.at_or_before(moment)
+    return ReadStart(found, branch.schema if found is None else branch.schema_store.get(found.schema_id))
 
 
 def without_partitions(plan: SelectPlan, partitions: Collection[bytes]) -> SelectPlan:

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from paimon_spark.core.metadata.scan_modes import scan_start
-from paimon_spark.core.metadata.time_travel import millis_of_text
+from paimon_spark.core.metadata.time_travel import ReadStart, millis_of_text
 from paimon_spark.core.scan.chain_splits import BranchState, Selection, chain_splits, key_filter
 from paimon_spark.core.scan.pruning import matching_partitions
 from paimon_spark.core.scan.result import ScanCounts
 from paimon_spark.core.table import START_OPTIONS, Table
-from paimon_spark.engine.branch_reads import Query, columns_differ, other_branch, without_partitions
+from paimon_spark.engine.branch_reads import Query, columns_differ, other_branch, start_at, without_partitions
 from paimon_spark.engine.select import ReadOptions, SelectPlan, plan_select
 from paimon_spark.errors import UnsupportedError, UsageError
 from paimon_spark.spec.chain_tables import (
@@ -71,10 +71,8 @@ def open_chain(table: Table, moment: int | None = None) -> ChainTable:
         _check_enabled(table, branch)
     if _identity(snapshot) != _identity(delta):
         raise columns_differ(table, *names)
-    deltas, reader = _state(delta, moment), _reader(delta, names)
-    if moment is not None and deltas.snapshot is not None:
-        reader = reader.with_schema(delta.schema_store.get(deltas.snapshot.schema_id))
-    return ChainTable(reader, _state(snapshot, moment), deltas)
+    deltas = _state(delta, moment)
+    return ChainTable(_reader(deltas.table, names), _state(snapshot, moment), deltas)
 
 
 def chain_deltas(table: Table) -> Table:
@@ -120,8 +118,9 @@ def _reader(delta: Table, names: ChainBranches) -> Table:
 
 
 def _state(branch: Table, moment: int | None) -> BranchState:
-    found = branch.snapshots.latest() if moment is None else branch.snapshots.at_or_before(moment)
-    return BranchState(branch, found)
+    """Return a branch at the schema by which its snapshot is read."""
+    begin = start_at(branch, moment)
+    return BranchState(branch.with_schema(begin.schema), begin.snapshot)
 
 
 def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
@@ -141,30 +140,28 @@ def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:
     moment: int | None = time
     if time is not None and table.snapshots.at_or_before(time) is None:
         own, before = _no_rows(table, query), BranchState(table, None)
+    elif query.reads_changes(table):
+        return (query.plan(table, query.limit),)
     else:
-        own = query.plan(table, query.limit)
-        if own.changes:
-            return (own,)
-        before = BranchState(table, query.snapshot(table))
+        start = query.start(table)
+        own, before = query.plan(table, query.limit, start), BranchState(table, start.snapshot)
         if time is None and query.travels(table) and before.snapshot is not None:
             moment = before.snapshot.time_millis
     chain = open_chain(table, moment)
     chain.reader.require(Privilege.SELECT)
     kept, full = before.partitions(), chain.snapshots.partitions()
-    whole = _whole_partitions(chain.snapshots, own.columns, query, latest=moment is None)
+    whole = _whole_partitions(chain.snapshots, own.columns, query)
     merged = plan_merged(chain, full, own.columns, query.predicate or TRUE, query.how, kept | full)
     others = (*(without_partitions(p, kept) for p in whole), merged)
     return (own, *(p for p in others if p.splits))
 
 
-def _whole_partitions(
-    branch: BranchState, columns: tuple[str, ...], query: Query, *, latest: bool
-) -> tuple[SelectPlan, ...]:
+def _whole_partitions(branch: BranchState, columns: tuple[str, ...], query: Query) -> tuple[SelectPlan, ...]:
     """Return the plan of the partitions of the snapshot branch; none without a snapshot."""
     if branch.snapshot is None:
         return ()
-    table = branch.table if latest else branch.table.with_options({"scan.snapshot-id": str(branch.snapshot.id)})
-    return (plan_select(table, columns=columns, predicate=query.predicate, how=query.how),)
+    begin = ReadStart(branch.snapshot, branch.table.schema)
+    return (plan_select(branch.table, columns=columns, predicate=query.predicate, how=query.how, begin=begin),)
 
 
 def plan_merged(

@@ -12,12 +12,20 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from paimon_spark.core.metadata.scan_modes import scan_start
-from paimon_spark.core.metadata.time_travel import resolve_start
+from paimon_spark.core.metadata.time_travel import ReadStart, resolve_snapshot, resolve_start
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.split_reader import first_rows
 from paimon_spark.core.scan.chain_splits import BranchState
 from paimon_spark.core.table import Table
-from paimon_spark.engine.branch_reads import FALLBACK, PRIMARY, Query, other_branch, travels, without_partitions
+from paimon_spark.engine.branch_reads import (
+    FALLBACK,
+    PRIMARY,
+    Query,
+    other_branch,
+    start_at,
+    travels,
+    without_partitions,
+)
 from paimon_spark.engine.chain_read import is_chain_read, open_chain, plan_chain_reads
 from paimon_spark.engine.select import DEFAULT_READ, ReadOptions, SelectPlan, known_total, plan_select, read_batches
 from paimon_spark.errors import OptionError
@@ -71,17 +79,17 @@ def plan_reads(
 
 
 def _plan_pair(pair: _Pair, query: Query) -> tuple[SelectPlan, ...]:
-    own = query.plan(pair.own, query.limit if pair.own_first else None)
-    if own.changes:
+    if query.reads_changes(pair.own):
+        return (query.plan(pair.own, query.limit),)
+    start = query.start(pair.own)
+    own = query.plan(pair.own, query.limit if pair.own_first else None, start)
+    begin = _start_of_other(pair.other, start.snapshot if query.travels(pair.own) else None, query)
+    if begin.snapshot is None:
         return (own,)
-    snapshot = query.snapshot(pair.own)
-    reader, seen = _other_side(pair.other, snapshot if query.travels(pair.own) else None)
-    if seen is None:
-        return (own,)
-    other = plan_select(reader, columns=own.columns, predicate=query.predicate, how=query.how)
+    other = plan_select(pair.other, columns=own.columns, predicate=query.predicate, how=query.how, begin=begin)
     if pair.own_first:
-        return own, without_partitions(other, BranchState(pair.own, snapshot).partitions())
-    return without_partitions(own, BranchState(pair.other, seen).partitions()), other
+        return own, without_partitions(other, BranchState(pair.own, start.snapshot).partitions())
+    return without_partitions(own, BranchState(pair.other, begin.snapshot).partitions()), other
 
 
 @translate_io_errors()
@@ -144,9 +152,8 @@ def _pair(table: Table) -> _Pair | None:
     return _Pair(table, other_branch(table, name), bool(fallback))
 
 
-def _other_side(other: Table, snapshot: Snapshot | None) -> tuple[Table, Snapshot | None]:
-    """Return the other branch and the snapshot to read of it: the latest, or that at the time of `snapshot`."""
+def _start_of_other(other: Table, snapshot: Snapshot | None, query: Query) -> ReadStart:
+    """Return where the read of the other branch starts: by its own options, or at the time of `snapshot`."""
     if snapshot is None:
-        return other, other.snapshots.latest()
-    seen = other.snapshots.at_or_before(snapshot.time_millis)
-    return (other, None) if seen is None else (other.with_options({"scan.snapshot-id": str(seen.id)}), seen)
+        return ReadStart(*resolve_snapshot(other, local_zone=query.how.local_zone))
+    return start_at(other, snapshot.time_millis)

@@ -101,6 +101,7 @@ def plan_select(
     version: str | int | None = None,
     timestamp_millis: int | None = None,
     how: ReadOptions = DEFAULT_READ,
+    begin: ReadStart | None = None,
 ) -> SelectPlan:
     """Plan a query.
 
@@ -112,16 +113,19 @@ def plan_select(
         version: snapshot id or tag to travel to.
         timestamp_millis: time to travel to.
         how: the mode of the read.
+        begin: where the read starts; by default, version, time and scan options determine it.
 
     Raises:
         AccessDeniedError: the user does not have the privilege SELECT.
     """
     table.require(Privilege.SELECT)
-    start = scan_start(table.options) if version is None and timestamp_millis is None else None
+    start = scan_start(table.options) if begin is None and version is None and timestamp_millis is None else None
     if start is not None and start.reads_changes:
         found = _changes(table, start, predicate or TRUE, columns, how)
     else:
-        begin = resolve_start(table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone)
+        begin = begin or resolve_start(
+            table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone
+        )
         enough = limit if how.order is None else None
         found = _state(table.with_schema(begin.schema), begin, predicate or TRUE, columns, how, enough)
     return _limited(found, limit, how.order)
