@@ -66,6 +66,8 @@ class TableToken:
     writes: bool = False
     moment: int | None = None
     """The epoch milliseconds at which all branches of a chain table are read."""
+    analyzed: int | None = None
+    """The snapshot that ANALYZE reads: with the schema of the token, and without the session's options of reads."""
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> TableToken:
@@ -128,7 +130,8 @@ def load_newest(
         OptionError: an option of the statement does not exist, or has no effect on it.
         AccessDeniedError: the statement changes rows, and the user does not have the privilege INSERT.
     """
-    writes, given = token.writes or use is Scope.WRITE, dict(options or {})
+    writes = token.writes or token.analyzed is not None or use is Scope.WRITE
+    given = dict(options or {})
     identifier = token.identifier
     if use is not Scope.WRITE:
         identifier, given = split_branch(identifier, given)

@@ -90,7 +90,7 @@ def commit_statistics(
     """Write the statistics of a snapshot and commit them.
 
     Args:
-        table: the table.
+        table: the table at the schema that the rows were read with.
         snapshot: the snapshot whose rows were analyzed.
         rows: number of its merged rows.
         columns: statistics by column.
@@ -100,7 +100,7 @@ def commit_statistics(
     total = max(snapshot.total_record_count, 1)
     statistics = TableStatistics(
         snapshot_id=snapshot.id,
-        schema_id=snapshot.schema_id,
+        schema_id=table.schema.id,
         merged_record_count=rows,
         merged_record_size=size * min(rows, total) // total,
         col_stats=dict(columns),

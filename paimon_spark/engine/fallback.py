@@ -53,11 +53,12 @@ def plan_reads(
     version: str | int | None = None,
     timestamp_millis: int | None = None,
     how: ReadOptions = DEFAULT_READ,
+    begin: ReadStart | None = None,
 ) -> tuple[SelectPlan, ...]:
     """Plan a query: one plan, or several if options name other branches to read partitions from.
 
     The arguments are those of `plan_select`. The first plan is that of the table's own branch. Changes are read of that
-    branch only.
+    branch only, and so are rows from a given `begin`.
 
     Raises:
         OptionError: both options are set, or the branch is the table's own.
@@ -72,6 +73,8 @@ def plan_reads(
         timestamp_millis=timestamp_millis,
         how=how,
     )
+    if begin is not None:
+        return (query.plan(table, limit, begin),)
     if is_chain_read(table):
         return plan_chain_reads(table, query)
     pair = _pair(table)

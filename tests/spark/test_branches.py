@@ -150,6 +150,17 @@ def test_statistics_stay_until_the_schema_changes(spark: SparkSession) -> None:
     assert rows(spark, "SELECT snapshot_id FROM `t$statistics`") == []
 
 
+def test_statistics_are_those_of_the_newest_rows(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT)")
+    spark.sql("INSERT INTO t VALUES (1)")
+    spark.sql("INSERT INTO t VALUES (2)")
+    spark.sql("ALTER TABLE t RENAME COLUMN k TO n")
+    spark.conf.set("spark.paimon.scan.snapshot-id", "1")
+    spark.sql("ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS n")
+    spark.conf.unset("spark.paimon.scan.snapshot-id")
+    assert rows(spark, "SELECT snapshot_id, schema_id, mergedRecordCount FROM `t$statistics`") == [(2, 1, 2)]
+
+
 @pytest.mark.parametrize(
     ("statement", "match"),
     [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import Any
 
 from paimon_spark.bridge.protocol import Request
-from paimon_spark.bridge.tables import TableToken, load_to_change, load_token
+from paimon_spark.bridge.tables import TableToken, described, load_to_change, load_token, newest_token
 from paimon_spark.core.metadata.statistics import statistics_of
 from paimon_spark.core.table import Table
 from paimon_spark.engine.analyze import commit_statistics, plan_analyze
@@ -22,11 +23,16 @@ _log = logging.getLogger(__name__)
 
 
 def plan_analyze_table(request: Request) -> Json:
-    """Return the snapshot to analyze, null for an empty table, and the columns."""
+    """Return the snapshot to analyze and the table that reads it, both null for an empty table, and the columns."""
     args = request.args
-    table = load_to_change(request.envelope, args["table"])
+    newest = newest_token(request.envelope, args["table"])
+    table = load_to_change(request.envelope, newest)
     plan = plan_analyze(table, args["columns"], all_columns=args["all_columns"])
-    return {"snapshot": plan.snapshot.id if plan.snapshot else None, "columns": list(plan.columns)}
+    if plan.snapshot is None:
+        return {"snapshot": None, "table": None, "columns": list(plan.columns)}
+    token = replace(TableToken.of(newest), analyzed=plan.snapshot.id)
+    read = described(request.envelope, table, token)
+    return {"snapshot": plan.snapshot.id, "table": read, "columns": list(plan.columns)}
 
 
 def analyze_table(request: Request) -> Json:

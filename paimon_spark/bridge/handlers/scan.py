@@ -19,6 +19,7 @@ from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
 from paimon_spark.bridge.tables import TableToken, load_newest, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
+from paimon_spark.core.metadata.time_travel import ReadStart
 from paimon_spark.core.read.superseded_rows import SUPERSEDED
 from paimon_spark.core.scan.top import RowOrder
 from paimon_spark.core.system.tables import SYSTEM_SCANS, SystemScan
@@ -171,6 +172,7 @@ def _plan(request: Request) -> PlannedScan:
             top_level_only=system.top_level_only,
             order=_order(args.get("order")),
         ),
+        begin=_begin(table, args["table"].get("analyzed")),
     )
     if lost:
         _check_no_newer_files(plans, table, lost)
@@ -190,6 +192,10 @@ def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ..
         limit=plan.limit,
         metadata=metadata,
     )
+
+
+def _begin(table: Table, analyzed: int | None) -> ReadStart | None:
+    return None if analyzed is None else ReadStart(table.snapshots.get(analyzed), table.schema)
 
 
 def _to_read(table: Table, *, writes: bool, located: bool) -> Table:

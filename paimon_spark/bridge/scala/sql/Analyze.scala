@@ -45,16 +45,18 @@ case class PaimonAnalyzeCommand(
     val wanted = Map("table" -> table.token, "columns" -> columns, "all_columns" -> allColumns)
     val plan = Engine.json("plan_analyze_table", wanted, table.catalog)
     Json.optional(plan, "snapshot").foreach { snapshot =>
-      val relation = DataSourceV2Relation.create(table, Some(catalog), Some(ident))
+      val analyzed = PaimonTable.of(table.catalog, plan.get("table"))
+      val relation = DataSourceV2Relation.create(analyzed, Some(catalog), Some(ident))
       val attributes = Json.strings(plan.get("columns")).map(c => relation.output.find(_.name == c).get)
       val (rows, found) = CommandUtils.computeColumnStats(session, relation, attributes)
       val stats = found.map { case (a, s) => a.name -> encoded(a, s) }
       Engine.json(
         "analyze_table",
-        Map("table" -> table.token, "snapshot" -> snapshot, "rows" -> rows, "columns" -> stats),
+        Map("table" -> analyzed.token, "snapshot" -> snapshot, "rows" -> rows, "columns" -> stats),
         table.catalog,
         idempotent = false)
-      session.sharedState.cacheManager.recacheByPlan(session, relation)
+      val cached = DataSourceV2Relation.create(table, Some(catalog), Some(ident))
+      session.sharedState.cacheManager.recacheByPlan(session, cached)
     }
     Nil
   }
