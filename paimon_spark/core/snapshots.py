@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
@@ -127,20 +128,24 @@ class SnapshotStore:
         return found
 
     def at_or_before(self, millis: int) -> Snapshot | None:
-        """Return the latest snapshot committed at or before an epoch time, or None if all are newer."""
-        first, last = self.earliest(), self.latest_id()
-        if first is None or last is None or first.time_millis > millis:
+        """Return the latest snapshot committed at or before an epoch time, or None if all are newer.
+
+        Snapshots are listed only if one of those looked at is missing: it has just expired, or the ids have a gap.
+        """
+        best, last = self.earliest(), self.latest_id()
+        if best is None or last is None or best.time_millis > millis:
             return None
-        low, high, best = first.id, last, first
-        while low <= high:
-            middle = (low + high) // 2
-            found = self.find(middle)
+        left: Sequence[int] = range(best.id + 1, last + 1)
+        while left:
+            middle = len(left) // 2
+            found = self.find(left[middle])
             if found is None:
-                low = middle + 1
+                wanted = left if isinstance(left, range) else set(left)
+                left = [i for i in self.ids() if i in wanted and i != left[middle]]
             elif found.time_millis <= millis:
-                best, low = found, middle + 1
+                best, left = found, left[middle + 1 :]
             else:
-                high = middle - 1
+                left = left[:middle]
         return best
 
     def try_create(self, snapshot: Snapshot) -> bool:

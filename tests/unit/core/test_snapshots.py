@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from typing import Any
 
@@ -9,7 +10,9 @@ import pytest
 from paimon_spark.core.snapshots import SnapshotStore
 from paimon_spark.core.table import Table
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.fs.base import FileStatus
 from paimon_spark.fs.memory import InMemoryFileIO
+from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core import samples
 from tests.unit.core.samples import snapshot
 
@@ -20,6 +23,11 @@ def table() -> Table:
     for i in range(1, 6):
         assert table.snapshots.try_create(snapshot(i, i * 10))
     return table
+
+
+def put(table: Table, *ids: int) -> None:
+    for i in ids:
+        table.file_io.write(table.paths.snapshot(i), snapshot(i, i * 10).to_json().encode())
 
 
 def test_empty_table() -> None:
@@ -75,6 +83,48 @@ def test_at_or_before_with_expired_ones(table: Table) -> None:
     got = table.snapshots.at_or_before(45)
     assert got is not None
     assert got.id == 4
+
+
+def test_at_or_before_with_gaps() -> None:
+    """A fast-forward of another program may leave gaps."""
+    for ids in (c for n in range(1, 8) for c in itertools.combinations(range(1, 8), n)):
+        table = samples.table()
+        put(table, *ids)
+        for millis in range(5, 85, 5):
+            got = table.snapshots.at_or_before(millis)
+            assert (got.id if got else None) == max((i for i in ids if i * 10 <= millis), default=None)
+
+
+def test_at_or_before_takes_few_requests() -> None:
+    recorder = Recorder()
+    table = samples.table(file_io=FaultFileIO(InMemoryFileIO(), recorder))
+    put(table, *range(1, 301), *range(900, 1001))
+    table.snapshots.write_earliest_hint(1)
+    table.snapshots.write_latest_hint(1000)
+    for millis, found in ((2550, 255), (5000, 300), (9500, 950)):
+        recorder.log.clear()
+        got = table.snapshots.at_or_before(millis)
+        assert got is not None
+        assert got.id == found
+        assert sum(operation == "list" for operation, _ in recorder.log) == 1
+        assert len(recorder.log) < 25
+
+
+def test_at_or_before_during_an_expiry() -> None:
+    """The listing still shows snapshots that have expired."""
+
+    class Stale(InMemoryFileIO):
+        def list(self, path: str) -> list[FileStatus]:
+            there = [s.path for s in super().list(path)]
+            gone = [p for i in range(1, 9) if (p := f"{path}/snapshot-{i}") not in there]
+            return [*super().list(path), *(FileStatus(p, 0, 0, is_dir=False) for p in gone)]
+
+    table = samples.table(file_io=Stale())
+    put(table, 1, 9)
+    for millis, found in ((10, 1), (89, 1), (90, 9)):
+        got = table.snapshots.at_or_before(millis)
+        assert got is not None
+        assert got.id == found
 
 
 def test_missing_and_malformed(table: Table) -> None:
