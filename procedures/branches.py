@@ -229,9 +229,13 @@ class FastForward:
     """Give the main branch all snapshots, schemas and tags of another branch.
 
     Snapshots, long-lived changelogs and tags of the main branch from the earliest snapshot of the branch on are
-    removed, even if they were committed after the branch was created; their data files become orphans. Stop other
-    writers of the main branch first. The branch itself does not change. `EXPLAIN CALL …` lists what is written and
-    removed.
+    removed, even if they were committed after the branch was created; their data files become orphans. If the first
+    snapshots of the branch have expired, so that its earliest one does not follow a snapshot of the main branch, the
+    older snapshots and changelogs of the main branch are removed, too. Older tags stay: tag what is still needed. A
+    tag whose schema the branch lacks, or has with other columns, is an error.
+
+    Stop other writers of the main branch first. The branch itself does not change. `EXPLAIN CALL …` lists what is
+    written and removed.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Forwarding]:

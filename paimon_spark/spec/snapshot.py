@@ -55,6 +55,10 @@ class Snapshot:
     operation: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
+    def is_commit_of(self, other: Snapshot) -> bool:
+        """Return whether both are the snapshot of one commit; a fast-forward may give its id to another one."""
+        return (self.id, self.delta_manifest_list) == (other.id, other.delta_manifest_list)
+
     def to_json(self) -> str:
         """Return the file's text; keys without a value are left out."""
         out = {key: getattr(self, name) for key, name in keys_of(Snapshot).items()}

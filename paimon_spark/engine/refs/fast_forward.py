@@ -4,6 +4,10 @@ With E the earliest snapshot of the branch, the main branch loses its own snapsh
 gets all snapshots, schemas and tags of the branch. Snapshots are replaced in place, the latest of both branches last,
 so every reader sees the main branch before the statement or a snapshot of the branch.
 
+Snapshots and changelogs below E stay only if E continues them. Otherwise, because the first snapshots of the branch
+have expired, ids would have a gap, or two consecutive ones would belong to different histories: changes between them
+would be wrong. Their tags stay.
+
 The main branch keeps the records of loads that are part of the branch too: up to the newest snapshot that both branches
 have, as a snapshot or a tag. E is not that one if snapshots of the branch have expired. The others go first: a record
 without its rows would keep a file from ever being loaded.
@@ -21,6 +25,7 @@ from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import in_parallel, read_if_there, read_needed, translate_io_errors
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, UsageError
 from paimon_spark.fs.base import FileIO
@@ -55,11 +60,13 @@ class FastForwardPlan:
     snapshots: tuple[Change, ...] = ()
     newer: tuple[Change, ...] = ()
     refs: tuple[Change, ...] = ()
+    older: tuple[Change, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
         """Return all actions."""
-        return tuple(c.action for c in (*self.loads, *self.schemas, *self.snapshots, *self.newer, *self.refs))
+        steps = (self.loads, self.schemas, self.snapshots, self.newer, self.refs, self.older)
+        return tuple(c.action for changes in steps for c in changes)
 
 
 @dataclass(slots=True)
@@ -96,7 +103,7 @@ def plan_fast_forward(table: Table, name: str) -> FastForwardPlan:
         ArgumentError: the branch is the main branch.
         NotFoundError: there is no such branch, or it has no snapshot.
         CorruptTableError: the manifests of the branch's latest snapshot cannot be read.
-        UsageError: earlier snapshots of the main branch have schemas that the branch has with other contents.
+        UsageError: a tag that stays needs a schema that the branch does not have, or has with other columns.
         AccessDeniedError: the user may not change both branches.
     """
     require_branches(table, MAIN_BRANCH, name.strip())
@@ -114,27 +121,33 @@ def plan_fast_forward(table: Table, name: str) -> FastForwardPlan:
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     ManifestStore(branch).data_manifests(latest)
-    schemas = _schema_changes(main, branch, first.id, first.schema_id)
+    schemas, lost = _schema_changes(main, branch, first.schema_id)
+    _check_tags(main, branch, first.id, lost)
+    listed, stays = main.snapshots.listed_ids(), _continues(main, branch, first, lost)
+    why = f"branch '{branch.branch}' begins with snapshot {first.id} and does not continue snapshot"
     return FastForwardPlan(
         latest.id,
         main.snapshots.latest_id(),
         loads=_load_changes(main, branch),
         schemas=schemas,
         snapshots=_snapshot_changes(main, branch, first.id, latest.id),
-        newer=tuple(_own_snapshot(main, i) for i in reversed(main.snapshots.listed_ids()) if i > latest.id),
-        refs=_ref_changes(main, branch, first.id),
+        newer=tuple(_own_snapshot(main, i) for i in reversed(listed) if i > latest.id),
+        refs=_ref_changes(main, branch, first.id if stays else 0, first.id),
+        older=tuple(Change(main.paths.snapshot(i), None, f"{why} {i}") for i in listed if i < first.id and not stays),
     )
 
 
-def _schema_changes(main: Table, branch: Table, first_id: int, first_schema: int) -> tuple[Change, ...]:
+def _schema_changes(main: Table, branch: Table, first_schema: int) -> tuple[tuple[Change, ...], int | None]:
+    """Return the changes of schemas, and the first schema with which the main branch cannot read its own rows then."""
     own = {i: _content(main, main.paths.schema(i)) for i in main.schema_store.ids()}
     new = {i: _content(branch, branch.paths.schema(i)) for i in branch.schema_store.ids()}
     changed = [i for i in sorted(new) if own.get(i) != new[i]]
-    _check_schemas(main, branch, first_id, [i for i in changed if i in own and _differ(own[i], new[i])])
     written = [Change(main.paths.schema(i), new[i], f"schema {i} of branch '{branch.branch}'") for i in changed]
     gone = [i for i in sorted(own, reverse=True) if i >= first_schema and i not in new]
     reason = f"branch '{branch.branch}' has no schema"
-    return (*written, *(Change(main.paths.schema(i), None, f"{reason} {i}") for i in gone))
+    deleted = [Change(main.paths.schema(i), None, f"{reason} {i}") for i in gone]
+    lost = [*gone, *(i for i in changed if i in own and _differ(own[i], new[i]))]
+    return (*written, *deleted), min(lost, default=None)
 
 
 def _differ(one: bytes, other: bytes) -> bool:
@@ -143,20 +156,42 @@ def _differ(one: bytes, other: bytes) -> bool:
     return (a.fields, a.partition_keys, a.primary_keys) != (b.fields, b.partition_keys, b.primary_keys)
 
 
-def _check_schemas(main: Table, branch: Table, first_id: int, replaced: list[int]) -> None:
-    """Raise if a snapshot or tag that stays on the main branch needs a schema that is replaced."""
-    if not replaced:
+def _check_tags(main: Table, branch: Table, first_id: int, lost: int | None) -> None:
+    """Raise if a tag that stays on the main branch needs a schema that is lost."""
+    if lost is None:
         return
-    store = main.snapshots
-    found = [store.find(i) for i in store.ids() if i < first_id]
-    found += [t.snapshot for t in RefStore.of(main).tags().values() if t.snapshot.id < first_id]
-    needing = max((s for s in found if s is not None), key=lambda s: s.schema_id, default=None)
-    if needing is not None and needing.schema_id >= min(replaced):
-        raise UsageError(
-            f"The main branch of table {main.name} cannot be fast-forwarded to branch '{branch.branch}': snapshot "
-            f"{needing.id} stays, and its schema {min(replaced)} differs from that of the branch.",
-            hint=f"Expire the snapshots below {first_id} and delete their tags first.",
-        )
+    replaced = RefStore.of(branch).tag_names()
+    staying = {n: t.snapshot for n, t in RefStore.of(main).tags().items() if n not in replaced}
+    for name, snapshot in staying.items():
+        if snapshot.id < first_id and snapshot.schema_id >= lost:
+            table = main.identifier.base.full_name
+            raise UsageError(
+                f"The main branch of table {main.name} cannot be fast-forwarded to branch '{branch.branch}': the tag "
+                f"'{name}' stays, and the branch lacks its schema {lost} or has it with other columns.",
+                hint=f"Delete the tag first: CALL sys.delete_tag('{table}', '{name}'). To keep its rows, create a "
+                "branch from it before.",
+            )
+
+
+def _continues(main: Table, branch: Table, first: Snapshot, lost: int | None) -> bool:
+    """Return whether the earliest snapshot of the branch follows what the main branch has below it."""
+    before = main.snapshots.find(first.id - 1)
+    if before is not None:
+        return (lost is None or before.schema_id < lost) and _follows(ManifestStore(branch), first, before)
+    if any(i < first.id for i in main.snapshots.listed_ids()):
+        return False
+    own = main.snapshots.find(first.id) or RefStore.of(main).find_changelog(first.id)
+    return own is not None and own.is_commit_of(first)
+
+
+def _follows(store: ManifestStore, snapshot: Snapshot, before: Snapshot) -> bool:
+    """Return whether a snapshot is based on the files of the one before it; manifests may have been merged since."""
+    base = store.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+    there = store.data_manifests(before)
+    if sorted(m.file_name for m in base) == sorted(m.file_name for m in there):
+        return True
+    live, live_there = ({e.identity for e in live_entries(store, metas)} for metas in (base, there))
+    return live == live_there
 
 
 def _snapshot_changes(main: Table, branch: Table, first_id: int, latest_id: int) -> tuple[Change, ...]:
@@ -180,7 +215,8 @@ def _own_snapshot(main: Table, snapshot_id: int) -> Change:
     return Change(main.paths.snapshot(snapshot_id), None, f"the main branch's own snapshot {snapshot_id}")
 
 
-def _ref_changes(main: Table, branch: Table, first_id: int) -> tuple[Change, ...]:
+def _ref_changes(main: Table, branch: Table, first_changelog: int, first_tag: int) -> tuple[Change, ...]:
+    """Return the changes of tags and changelogs, without the main branch's own ones from two ids on."""
     own, new = RefStore.of(main), RefStore.of(branch)
     names = new.tag_names()
     written = [
@@ -190,12 +226,12 @@ def _ref_changes(main: Table, branch: Table, first_id: int) -> tuple[Change, ...
     gone = [
         Change(main.paths.tag(n), None, f"tag '{n}' points to snapshot {t.snapshot.id}")
         for n, t in own.tags().items()
-        if t.snapshot.id >= first_id and n not in names
+        if t.snapshot.id >= first_tag and n not in names
     ]
     stale = [
         Change(main.paths.changelog(i), None, f"the main branch's own changelog {i}")
         for i in reversed(own.changelog_ids())
-        if i >= first_id
+        if i >= first_changelog
     ]
     return (*(c for c in written if read_if_there(main.file_io, c.path) != c.data), *gone, *stale)
 
@@ -247,20 +283,29 @@ def execute_fast_forward(table: Table, plan: FastForwardPlan) -> None:
     except (PaimonError, OSError):
         journal.undo()
         raise
+    _note_earliest(main, plan.latest_id)
     remove_newer(main, plan.latest_id)
-    SafeDeleter(main).delete([c.action for c in (*plan.schemas, *plan.refs) if c.data is None])
-    _note_hints(main, plan)
+    deleter = SafeDeleter(main)
+    for changes in (plan.refs, plan.older, plan.schemas):
+        deleter.delete([c.action for c in changes if c.data is None])
+    _note_changelogs(main, plan)
 
 
 def _written(changes: tuple[Change, ...]) -> list[Change]:
     return [c for c in changes if c.data is not None]
 
 
-def _note_hints(main: Table, plan: FastForwardPlan) -> None:
-    """Update the hints of the earliest snapshot and of the newest long-lived changelog."""
-    first = min(main.snapshots.listed_ids(), default=None)
-    if first is not None:
-        main.snapshots.write_earliest_hint(first)
+def _note_earliest(main: Table, latest_id: int) -> None:
+    """Write the hint of the earliest snapshot: the first from which on none is missing."""
+    ids = set(main.snapshots.listed_ids())
+    first = latest_id
+    while first - 1 in ids:
+        first -= 1
+    main.snapshots.write_earliest_hint(first)
+
+
+def _note_changelogs(main: Table, plan: FastForwardPlan) -> None:
+    """Update the hint of the newest long-lived changelog."""
     directory = main.paths.changelog_dir
     if any(c.path.startswith(directory + "/") for c in plan.refs):
         newest = max(RefStore.of(main).changelog_ids(), default=-1)

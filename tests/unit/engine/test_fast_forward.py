@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +12,21 @@ import pytest
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.table import Table
+from paimon_spark.engine.analyze import commit_statistics
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
 from paimon_spark.engine.refs.merge_branch import execute_merge_branch, plan_merge_branch
-from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
-from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, UnsupportedError, UsageError
+from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
+from paimon_spark.engine.rollback import execute_rollback, plan_rollback
+from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, PaimonError, UnsupportedError, UsageError
+from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SchemaChange, apply_changes
 from paimon_spark.spec.types import parse_atomic
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth, Recorder
+from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table
 from tests.small_tables import sorted_rows
 
@@ -52,6 +58,10 @@ def branch_of(table: Table, name: str, **start: object) -> Table:
 
 def forward(table: Table, name: str) -> None:
     execute_fast_forward(table, plan_fast_forward(table, name))
+
+
+def expire(table: Table) -> None:
+    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), FAR))
 
 
 def alter(table: Table, *changes: SchemaChange) -> Table:
@@ -116,7 +126,7 @@ def test_a_branch_that_was_empty_replaces_all_of_main(table: Table) -> None:
 def test_main_gets_back_snapshots_that_expired_there(table: Table) -> None:
     branch = branch_of(table, "b", tag="a")
     put(branch, (2, 2))
-    execute_expire(table, plan_expire(table, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    expire(table)
     assert table.snapshots.earliest_id() == 3
     forward(table, "b")
     assert table.snapshots.earliest_id() == 2
@@ -147,20 +157,127 @@ def test_main_gets_the_schemas_of_the_branch(table: Table) -> None:
     assert sorted_rows(now) == [(1, 1, None), (2, 2, 2)]
 
 
-def test_a_snapshot_that_stays_keeps_its_schema() -> None:
-    table = table_of()
-    empty = branch_of(table, "b")
+def test_a_branch_that_begins_later_replaces_main(table: Table) -> None:
+    """Nothing leads from the snapshots of main to the branch, whose first ones have expired."""
+    branch = branch_of(table, "b", snapshot_id=1)
+    for i in range(6):
+        put(branch, (2, i))
+    tag(branch, "own", 4)
+    expire(branch)
+    now = alter(table, AddColumn(("c",), parse_atomic("INT")))
+    put(now, (4, 4, 4))
+    forward(now, "b")
+    main = table.at_schema(0)
+    assert main.schema_store.ids() == [0]
+    assert main.snapshots.ids() == branch.snapshots.ids() == [7]
+    assert main.snapshots.earliest_id() == 7
+    assert sorted_rows(main) == sorted_rows(branch)
+    assert violations(main) == []
+    assert RefStore.of(main).tag_names() == ["a", "c", "own"]
+    for name, value in (("a", 1), ("c", 2)):
+        assert sorted_rows(main.with_options({"scan.tag-name": name})) == [(1, value)]
+    assert sorted_rows(main.with_options({"scan.tag-name": "own"})) == [(1, 0), (2, 2)]
+    assert plan_fast_forward(main, "b").actions == ()
+    execute_rollback(main, plan_rollback(main, tag="c"))
+    assert sorted_rows(main) == [(1, 2)]
+
+
+def test_snapshots_that_the_branch_continues_stay(table: Table) -> None:
+    branch = branch_of(table, "b", tag="a")
+    put(branch, (2, 2))
+    forward(table, "b")
+    put(branch, (3, 3))
+    expire(branch)
+    assert branch.snapshots.ids() == [4]
+    forward(table, "b")
+    assert table.snapshots.ids() == [1, 2, 3, 4]
+    assert sorted_rows(table.with_options({"scan.snapshot-id": "1"})) == [(1, 0)]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_snapshots_that_the_branch_does_not_continue_go(table: Table, more: int) -> None:
+    """The branch begins right after a snapshot that main has written itself."""
+    branch = branch_of(table, "b", snapshot_id=1)
     for i in range(3):
-        put(empty, (1, i))
-    later = alter(empty, AddColumn(("d",), parse_atomic("INT")))
-    put(later, (2, 2, 2))
-    execute_expire(later, plan_expire(later, ExpireConfig(retain_max=1, retain_min=1), FAR))
-    assert later.snapshots.earliest_id() == 4
-    put(alter(table, AddColumn(("c",), parse_atomic("INT"))), (5, 5, 5))
-    before = state(table)
-    with pytest.raises(UsageError, match="schema 1"):
-        plan_fast_forward(table, "b")
-    assert state(table) == before
+        put(branch, (2, i))
+    expire(branch)
+    for i in range(more):
+        put(table, (3, i))
+    assert branch.snapshots.ids() == [4]
+    table.file_io.write(table.paths.changelog(1), table.snapshots.get(1).to_json().encode())
+    forward(table, "b")
+    assert table.snapshots.ids() == [4]
+    assert RefStore.of(table).changelog_ids() == []
+    assert violations(table) == []
+
+
+def test_snapshots_whose_schema_goes_go(table: Table) -> None:
+    """Both have a snapshot 2 that changes no file; main has written its own with another schema."""
+    branch = branch_of(table, "b", snapshot_id=1)
+    for side in (branch, alter(on_branch(table, "main"), AddColumn(("c",), parse_atomic("INT")))):
+        execute_rollback(side, plan_rollback(side, snapshot_id=1))
+        commit_statistics(side, side.snapshots.get(1), 1, {})
+    put(branch, (2, 2))
+    expire(branch)
+    assert branch.snapshots.ids() == [3]
+    forward(table, "b")
+    assert table.snapshots.ids() == [3]
+    assert table.schema_store.ids() == [0]
+
+
+def test_changelogs_before_an_expired_start_stay(table: Table) -> None:
+    for i in (1, 2, 3):
+        table.file_io.write(table.paths.changelog(i), table.snapshots.get(i).to_json().encode())
+    branch = branch_of(table, "b", tag="a")
+    put(branch, (2, 2))
+    expire(table)
+    forward(table, "b")
+    assert table.snapshots.ids() == [2, 3]
+    assert RefStore.of(table).changelog_ids() == [1]
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_tag_that_stays_keeps_its_schema(replaced: bool) -> None:
+    table = table_of()
+    branch = branch_of(table, "b")
+    for i in range(3):
+        put(branch, (1, i))
+    if replaced:
+        branch = alter(branch, AddColumn(("d",), parse_atomic("INT")))
+        put(branch, (2, 2, 2))
+    expire(branch)
+    now = alter(table, AddColumn(("c",), parse_atomic("INT")))
+    put(now, (5, 5, 5))
+    tag(now, "mine", 1)
+    before = state(now)
+    with pytest.raises(UsageError, match=r"tag 'mine' .* schema 1"):
+        plan_fast_forward(now, "b")
+    assert state(now) == before
+    execute_delete_tags(now, plan_delete_tags(now, "mine"))
+    forward(now, "b")
+    assert sorted_rows(table.at_schema(branch.schema.id)) == sorted_rows(branch)
+
+
+def test_an_interrupted_fast_forward_is_completed_by_the_next(table: Table) -> None:
+    branch = branch_of(table, "b", snapshot_id=1)
+    for i in range(6):
+        put(branch, (2, i))
+    expire(branch)
+    alter(table, AddColumn(("c",), parse_atomic("INT")))
+    inner, recorder = table.file_io, Recorder()
+    assert isinstance(inner, InMemoryFileIO)
+    forward(replace(table, file_io=FaultFileIO(inner.fork(), recorder)), "b")
+    for number in range(1, len(recorder.log) + 1):
+        store = inner.fork()
+        with suppress(PaimonError, OSError):
+            forward(replace(table, file_io=FaultFileIO(store, Nth(number, Mode.CRASH_BEFORE))), "b")
+        now = replace(table, file_io=store)
+        for name in RefStore.of(now).tag_names():
+            now.schema_store.get(RefStore.of(now).get_tag(name).snapshot.schema_id)
+        forward(now, "b")
+        assert now.snapshots.ids() == [7]
+        assert now.schema_store.ids() == [0]
+        assert violations(now) == []
 
 
 def test_branches_that_main_cannot_be_forwarded_to(table: Table) -> None:
@@ -284,7 +401,7 @@ def test_a_merge_needs_all_snapshots_and_only_inserts(append: Table) -> None:
     with pytest.raises(UsageError, match="OVERWRITE"):
         plan_merge_branch(append, "b", "main")
     put(append, (6, 6))
-    execute_expire(append, plan_expire(append, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    expire(append)
     with pytest.raises(UsageError, match="snapshot 1 does not exist"):
         plan_merge_branch(append, "b", "main")
 
