@@ -127,6 +127,11 @@ class SnapshotStore:
             raise self._missing(snapshot_id)
         return found
 
+    def has_other(self, snapshot: Snapshot) -> bool:
+        """Return whether another snapshot has the id of a snapshot, such as that of a tag after a fast-forward."""
+        found = self.find(snapshot.id)
+        return found is not None and not found.is_commit_of(snapshot)
+
     def at_or_before(self, millis: int) -> Snapshot | None:
         """Return the latest snapshot committed at or before an epoch time, or None if all are newer.
 

@@ -13,7 +13,7 @@ from paimon_spark.core.maintenance.rollback import Target, deletions, find_targe
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata_io import create_once, translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, NotFoundError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,9 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
     """Plan a rollback; nothing is changed. If both are given, the tag takes precedence.
 
     Raises:
-        ArgumentError: neither is given.
+        ArgumentError: neither is given, or tags hold different snapshots of the id, which has expired.
         NotFoundError: the target does not exist, or the table has no snapshot.
+        UsageError: the table has another snapshot with the id of the tag's.
         CorruptTableError: the target cannot be read.
     """
     if snapshot_id is None and tag is None:
@@ -65,11 +66,24 @@ def plan_rollback(table: Table, *, snapshot_id: int | None = None, tag: str | No
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     target = find_target(table, snapshot_id=snapshot_id, tag=tag)
+    _check_id(table, target)
     actions = deletions(table, target.snapshot)
     ended = table.snapshots.rollback_target() is None and table.snapshots.latest_hint() in (None, target.snapshot.id)
     if not actions and not target.expired and ended:
         return RollbackPlan(previous, target)
     return RollbackPlan(previous, target, _writes(table, target), tuple(actions))
+
+
+def _check_id(table: Table, target: Target) -> None:
+    """Raise if the table has another snapshot with the id of the target, which then cannot get its place."""
+    if not target.expired and table.snapshots.has_other(target.snapshot):
+        name, snapshot_id = table.identifier.full_name, target.snapshot.id
+        raise UsageError(
+            f"Table {table.name} cannot be rolled back to the tag '{target.tag}': snapshot {snapshot_id} of the table "
+            "is another one than that of the tag, as after a fast-forward.",
+            hint=f"Restore its rows in a new snapshot: CALL sys.rollback_to_as_latest(table => '{name}', tag => "
+            f"'{target.tag}').",
+        )
 
 
 @uninterrupted()

@@ -16,12 +16,11 @@ from paimon_spark.core.metadata.refs import RefStore, tag_files
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
-from paimon_spark.engine.refs.tags import TagPlan, execute_tag, plan_create_tag
+from paimon_spark.engine.refs.tags import TagPlan, execute_tag, plan_pin
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, OutcomeUnknownError, PaimonError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import CommitKind, FileKind, Operation
 from paimon_spark.spec.manifest import ManifestEntry
-from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.snapshot import Snapshot
 
 
@@ -63,14 +62,9 @@ def plan_as_latest(
     pin = None
     if tag is None or RefStore.of(table).get_tag(tag).time_retained is not None:
         name = f"rollback-to-as-latest-{target.id}-{uuid.uuid4()}"
-        pin = plan_create_tag(_without_retention(table), name, snapshot_id=target.id, clock_millis=clock_millis)
+        pin = plan_pin(table, name, target, clock_millis=clock_millis)
     new = Action(WRITE, table.paths.snapshot(latest.id + 1), 0, f"content of snapshot {target.id}")
     return AsLatestPlan(latest.id, target, pin, (*(pin.actions if pin else ()), new))
-
-
-def _without_retention(table: Table) -> Table:
-    values = {k: v for k, v in table.options.values.items() if k != "tag.default-time-retained"}
-    return replace(table, options=CoreOptions(values))
 
 
 @uninterrupted()

@@ -42,6 +42,7 @@ def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None
 
     Raises:
         NotFoundError: there is no such snapshot or tag, or the table has no snapshot at all.
+        ArgumentError: the snapshot of the id has expired, and tags hold different ones.
         CorruptTableError: the manifests of the target cannot be read, so a rollback would lose the table.
     """
     target = _tagged(table, tag) if tag is not None else _numbered(table, snapshot_id)
@@ -171,7 +172,7 @@ def _numbered(table: Table, snapshot_id: int | None) -> Target:
     found = table.snapshots.find(snapshot_id)
     if found is not None:
         return Target(found)
-    for name, tag in RefStore.of(table).tags().items():
-        if tag.snapshot.id == snapshot_id:
-            return Target(tag.snapshot, name, expired=True)
+    tagged = RefStore.of(table).tag_of(snapshot_id)
+    if tagged is not None:
+        return Target(tagged[1], tagged[0], expired=True)
     return Target(table.snapshots.get(snapshot_id))

@@ -111,13 +111,25 @@ def _between_tags(
                 "'diff' exclude each other.",
                 hint="Leave one of them out: without the first, tags are compared.",
             )
+        for tag, snapshot in (first, last):
+            _check_id(table, tag, snapshot)
         return _between_ids(table, before.id, after.id, source)
     if after.id < before.id:
         raise OptionError(
             f"The tag '{other}' is of snapshot {after.id}, which is before snapshot {before.id} of the tag '{name}'.",
             hint="Swap the tags.",
         )
-    return None if after.id == before.id else StateRange(before, after)
+    return None if after.is_commit_of(before) else StateRange(before, after)
+
+
+def _check_id(table: Table, tag: str, snapshot: Snapshot) -> None:
+    """Raise if another snapshot has the id of that of a tag: changes from or to it are not those of the tag."""
+    if table.snapshots.has_other(snapshot):
+        raise OptionError(
+            f"The option 'incremental-between-tag-to-snapshot' does not apply to the tag '{tag}': snapshot "
+            f"{snapshot.id} of table {table.name} is another one, as after a fast-forward.",
+            hint="Leave it out: the tags are compared then.",
+        )
 
 
 def _between_ids(table: Table, after: int, to: int, source: ChangeSource) -> ChangeRange | None:
@@ -179,7 +191,7 @@ def _to_auto_tag(table: Table, name: str) -> StateRange | None:
     if after is None or not earlier:
         return None
     before = refs.find_tagged_snapshot(max(earlier)[1])
-    return None if before is None or before.id == after.id else StateRange(before, after)
+    return None if before is None or before.is_commit_of(after) else StateRange(before, after)
 
 
 def _millis(text: str, local_zone: tzinfo | None) -> int:

@@ -124,6 +124,21 @@ class RefStore:
         found = in_parallel(self.find_tag, names := self.tag_names())
         return {name: tag for name, tag in zip(names, found, strict=True) if tag is not None}
 
+    def tag_of(self, snapshot_id: int) -> tuple[str, Snapshot] | None:
+        """Return the first tag of an id and its snapshot, or None if there is none.
+
+        Raises:
+            ArgumentError: tags hold different snapshots of that id, as after a fast-forward.
+        """
+        found = [(name, tag.snapshot) for name, tag in self.tags().items() if tag.snapshot.id == snapshot_id]
+        for name, snapshot in found[1:]:
+            if not snapshot.is_commit_of(found[0][1]):
+                raise ArgumentError(
+                    f"The tags '{found[0][0]}' and '{name}' hold different snapshots, both with the id {snapshot_id}.",
+                    hint="Give the name of a tag.",
+                )
+        return found[0] if found else None
+
     def create_tag(self, name: str, tag: Tag) -> None:
         """Create a tag.
 

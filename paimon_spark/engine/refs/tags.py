@@ -98,7 +98,7 @@ def plan_create_tag(
         anew: overwrite the tag as if it were deleted and created again, with a new success file.
 
     Raises:
-        ArgumentError: the name or the retention is invalid.
+        ArgumentError: the name or the retention is invalid, or tags hold different snapshots of the id.
         AlreadyExistsError: the tag exists, or it would be the second one of a snapshot that is named like an automatic
             tag.
         NotFoundError: there is no such snapshot, or no tag to replace.
@@ -118,9 +118,21 @@ def plan_create_tag(
     _check_period(table, name, snapshot)
     tag = _new_tag(table, snapshot, time_retained_ms, clock_millis)
     verb = "points" if present is None else "points from now on"
-    reason = f"tag '{name}' {verb} to snapshot {snapshot.id}"
-    path, *success = tag_files(table, name) if anew or not replace else (table.paths.tag(name),)
-    action = Action(WRITE, path, len(tag.to_json().encode()), reason)
+    paths = tag_files(table, name) if anew or not replace else (table.paths.tag(name),)
+    return _tag_plan(name, tag, paths, verb, clock_millis, replace=replace)
+
+
+def plan_pin(table: Table, name: str, snapshot: Snapshot, *, clock_millis: int) -> TagPlan:
+    """Plan a tag that protects a readable snapshot until the tag is deleted; no tag of that name may exist."""
+    return _tag_plan(name, Tag(snapshot), tag_files(table, name), "points", clock_millis)
+
+
+def _tag_plan(
+    name: str, tag: Tag, paths: Sequence[str], verb: str, clock_millis: int, *, replace: bool = False
+) -> TagPlan:
+    """Return the plan that writes the files of a tag: its own, and its success file if it has one."""
+    path, *success = paths
+    action = Action(WRITE, path, len(tag.to_json().encode()), f"tag '{name}' {verb} to snapshot {tag.snapshot.id}")
     told = [Action(WRITE, p, 0, f"tag '{name}' is complete") for p in success]
     return TagPlan(name, tag, (action, *told), replace=replace, success_millis=clock_millis if told else None)
 
@@ -332,8 +344,8 @@ def _snapshot(table: Table, refs: RefStore, snapshot_id: int | None) -> Snapshot
     found = table.snapshots.find(snapshot_id)
     if found is not None:
         return found
-    tagged = [t.snapshot for t in refs.tags().values() if t.snapshot.id == snapshot_id]
-    return tagged[0] if tagged else table.snapshots.get(snapshot_id)
+    tagged = refs.tag_of(snapshot_id)
+    return tagged[1] if tagged is not None else table.snapshots.get(snapshot_id)
 
 
 def _check_period(table: Table, name: str, snapshot: Snapshot) -> None:

@@ -155,7 +155,15 @@ def _from_id(table: Table, start: ScanStart) -> StreamOffset:
         tagged = not (start.value.isascii() and start.value.isdigit()) or _is_tag(table, start.value)
     if not tagged:
         return StreamOffset(snapshot_id=max(start.number(), earliest))
-    wanted = at_tag(table, start.value).id
+    tag = at_tag(table, start.value)
+    wanted = tag.id
+    there = table.snapshots.find(wanted) or RefStore.of(table).find_changelog(wanted)
+    if wanted >= earliest and (there is None or not there.is_commit_of(tag)):
+        raise OptionError(
+            f"A stream cannot start at the tag '{start.value}' of table {table.name}: its snapshot {wanted} is not in "
+            "the history of the table, as after a fast-forward.",
+            hint="Start at a 'scan.snapshot-id' of the table, or read the tag in a batch.",
+        )
     if wanted < earliest:
         raise OptionError(
             f"A stream cannot start at the tag '{start.value}' of table {table.name}: it holds snapshot {wanted}, and "

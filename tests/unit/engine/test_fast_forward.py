@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.refs import RefStore
+from paimon_spark.core.metadata.time_travel import at_time
 from paimon_spark.core.table import Table
 from paimon_spark.engine.analyze import commit_statistics
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
@@ -18,9 +20,25 @@ from paimon_spark.engine.insert import write_arrow
 from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
 from paimon_spark.engine.refs.fast_forward import execute_fast_forward, plan_fast_forward
 from paimon_spark.engine.refs.merge_branch import execute_merge_branch, plan_merge_branch
-from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
+from paimon_spark.engine.refs.tags import (
+    execute_delete_tags,
+    execute_tag,
+    plan_create_tag,
+    plan_delete_tags,
+    wall_clock,
+)
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
-from paimon_spark.errors import ArgumentError, EngineError, NotFoundError, PaimonError, UnsupportedError, UsageError
+from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
+from paimon_spark.engine.streaming.start import first_offset
+from paimon_spark.errors import (
+    ArgumentError,
+    EngineError,
+    NotFoundError,
+    OptionError,
+    PaimonError,
+    UnsupportedError,
+    UsageError,
+)
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.column_changes import AddColumn
 from paimon_spark.spec.evolution import SchemaChange, apply_changes
@@ -278,6 +296,121 @@ def test_an_interrupted_fast_forward_is_completed_by_the_next(table: Table) -> N
         assert now.snapshots.ids() == [7]
         assert now.schema_store.ids() == [0]
         assert violations(now) == []
+
+
+def forward_as_paimon(table: Table, name: str) -> None:
+    """Fast-forward as Paimon 2.0 does: snapshots and tags of main below the first snapshot of the branch stay."""
+    branch, store = on_branch(table, name), table.file_io
+    first = branch.snapshots.earliest_id() or 0
+    for i in table.snapshots.ids():
+        if i >= first:
+            store.delete(table.paths.snapshot(i))
+    store.delete(table.paths.latest_hint)
+    for source, target in (
+        (branch.paths.snapshot_dir, table.paths.snapshot_dir),
+        (branch.paths.tag_dir, table.paths.tag_dir),
+    ):
+        for file in store.list(source):
+            store.write(f"{target}/{file.name}", store.read(file.path))
+
+
+@pytest.fixture
+def forwarded() -> Table:
+    """Return a table with its own snapshots 1 to 3, snapshot 6 of a branch, and tags of both snapshots 3."""
+    table = table_of(keyed=False, **{"write-only": "true"})
+    put(table, (1, 1))
+    branch = branch_of(table, "b", snapshot_id=1)
+    for i in range(2, 7):
+        put(branch, (i, i))
+    tag(branch, "own", 3)
+    expire(branch)
+    for i in (12, 13):
+        put(table, (i, i))
+    tag(table, "mine", 3)
+    forward_as_paimon(table, "b")
+    assert table.snapshots.ids() == [1, 2, 3, 6]
+    assert table.snapshots.earliest_id() == 6
+    assert sorted_rows(table) == [(i, i) for i in range(1, 7)]
+    assert sorted_rows(table.with_options({"scan.tag-name": "own"})) == [(1, 1), (2, 2), (3, 3)]
+    return table
+
+
+def test_a_rollback_to_a_tag_whose_id_has_another(forwarded: Table) -> None:
+    before = state(forwarded)
+    with pytest.raises(UsageError, match=r"snapshot 3 .* is another one than that of the tag") as caught:
+        plan_rollback(forwarded, tag="own")
+    assert state(forwarded) == before
+    assert "rollback_to_as_latest(table => 'db.t', tag => 'own')" in (caught.value.hint or "")
+    execute_as_latest(forwarded, plan_as_latest(forwarded, tag="own", clock_millis=0))
+    assert sorted_rows(forwarded) == [(1, 1), (2, 2), (3, 3)]
+    execute_rollback(forwarded, plan_rollback(forwarded, tag="mine"))
+    assert sorted_rows(forwarded) == [(1, 1), (12, 12), (13, 13)]
+
+
+def test_a_rollback_as_latest_protects_the_rows_of_the_tag(forwarded: Table) -> None:
+    execute_delete_tags(forwarded, plan_delete_tags(forwarded, "mine"))
+    refs = RefStore.of(forwarded)
+    kept = replace(refs.get_tag("own"), create_time=wall_clock(0), time_retained=timedelta(days=1))
+    refs.replace_tag("own", kept)
+    plan = plan_as_latest(forwarded, tag="own", clock_millis=0)
+    assert plan.pin is not None
+    execute_as_latest(forwarded, plan)
+    execute_delete_tags(forwarded, plan_delete_tags(forwarded, "own"))
+    assert sorted_rows(forwarded.with_options({"scan.tag-name": plan.pin.name})) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_an_id_of_two_expired_snapshots_is_ambiguous(forwarded: Table) -> None:
+    forwarded.file_io.delete(forwarded.paths.snapshot(3))
+    for look in (
+        lambda: plan_rollback(forwarded, snapshot_id=3),
+        lambda: plan_create_tag(forwarded, "new", snapshot_id=3, clock_millis=0),
+    ):
+        with pytest.raises(ArgumentError, match="'mine' and 'own' hold different snapshots"):
+            look()
+    execute_rollback(forwarded, plan_rollback(forwarded, tag="own"))
+    assert sorted_rows(forwarded) == [(1, 1), (2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize(("hidden", "says"), [(True, "have expired"), (False, "not in the history")])
+def test_a_stream_from_a_tag_whose_id_has_another(forwarded: Table, hidden: bool, says: str) -> None:
+    """Paimon's hint, which may be lost, hides the snapshots before the gap."""
+    if not hidden:
+        forwarded.file_io.delete(forwarded.paths.earliest_hint)
+    with pytest.raises(OptionError, match=says):
+        first_offset(forwarded.with_options({"scan.tag-name": "own"}))
+
+
+def test_changes_between_tags_are_those_of_their_snapshots(forwarded: Table) -> None:
+    tag(forwarded, "last", 6)
+    forwarded.file_io.delete(forwarded.paths.earliest_hint)
+
+    def between(first: str, last: str, **options: str) -> list[tuple[object, ...]]:
+        options = {key.replace("_", "-"): value for key, value in options.items()}
+        return sorted_rows(forwarded.with_options({"incremental-between": f"{first},{last}", **options}))
+
+    assert between("own", "last") == [(4, 4), (5, 5), (6, 6)]
+    assert between("mine", "own") == [(2, 2), (3, 3)]
+    with pytest.raises(OptionError, match=r"'own': snapshot 3 .* is another one"):
+        between("own", "last", incremental_between_tag_to_snapshot="true", incremental_between_scan_mode="delta")
+
+
+def test_times_of_a_table_that_paimon_forwarded(forwarded: Table) -> None:
+    forwarded.file_io.delete(forwarded.paths.earliest_hint)
+    for i in (1, 2, 3, 6):
+        stored = replace(forwarded.snapshots.get(i), time_millis=i * 10)
+        forwarded.file_io.write(forwarded.paths.snapshot(i), stored.to_json().encode())
+    for millis, found in ((39, 3), (59, 3), (60, 6)):
+        assert at_time(forwarded, millis).id == found
+
+
+def test_the_next_fast_forward_removes_what_paimon_left(forwarded: Table) -> None:
+    branch = on_branch(forwarded, "b")
+    for i in (7, 8):
+        put(branch, (i, i))
+    expire(branch)
+    forward(forwarded, "b")
+    assert forwarded.snapshots.ids() == [8]
+    assert violations(forwarded) == []
 
 
 def test_branches_that_main_cannot_be_forwarded_to(table: Table) -> None:
