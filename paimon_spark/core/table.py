@@ -49,6 +49,8 @@ START_OPTIONS = (*TRAVEL_OPTIONS, "scan.file-creation-time-millis", "scan.creati
 _KEY_OPTIONS = ("primary-key", "partition")
 """Options that are separate fields of the stored schema."""
 _PATH = ("path",)
+_IGNORE_DELETE = "ignore-delete"
+"""A statement can drop its deletes, but not write any into a table whose merges ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,11 @@ class Table:
     def schema_store(self) -> SchemaStore:
         """Return the schema store of the table's branch."""
         return SchemaStore(self.file_io, self.paths)
+
+    @property
+    def stored_options(self) -> CoreOptions:
+        """Return the options of the schema, without those of the statement or session."""
+        return CoreOptions(dict(self.schema.options))
 
     @property
     def is_file_store(self) -> bool:
@@ -191,6 +198,8 @@ class Table:
         if key in _PATH:
             return value != self.options.values.get(key, value)
         option = find_option(key)
+        if option is not None and option.name == _IGNORE_DELETE:
+            return self.stored_options.ignore_delete and value.strip().lower() != "true"
         if option is None or not (option.immutable or scope_of(key) is Scope.TABLE):
             return False
         return value.strip().lower() != (self.options.get(option.name) or "").strip().lower()

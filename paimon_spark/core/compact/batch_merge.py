@@ -82,7 +82,7 @@ class BatchMerge:
         """Return whether the values of older rows do not matter to a merge."""
         options = self._table.options
         plain = options.merge_engine is MergeEngine.DEDUPLICATE and not options.sequence_field
-        return plain and not options.ignore_delete
+        return plain and not self._table.stored_options.ignore_delete
 
     def _first_rows(
         self, batch: Sequence[Section], files: Sequence[DataFileMeta], upper: Sequence[SortedRun]

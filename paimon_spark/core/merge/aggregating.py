@@ -45,7 +45,7 @@ def partial_update(table: Table) -> tuple[MergeFunction, MergeInputs]:
     engine = PartialUpdate(
         frozenset(schema.primary_keys),
         tuple(groups),
-        ignore_delete=options.ignore_delete,
+        ignore_delete=table.stored_options.ignore_delete,
         remove_record_on_delete=options.removes_record_on_delete,
         required=_required(table),
     )

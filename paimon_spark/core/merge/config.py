@@ -29,6 +29,8 @@ SYSTEM_FIELDS = (SEQUENCE_FIELD, KIND_FIELD)
 def merge_order(table: Table, *, stored: bool = True) -> MergeOrder:
     """Return the merge order of a primary key table.
 
+    It depends on stored options only: whatever a statement does, every reader merges the same rows alike.
+
     Args:
         table: the table.
         stored: whether rows of files are merged, which have a level, and not those of a write buffer.
@@ -65,11 +67,11 @@ def needs_lookup(table: Table) -> bool:
 
 
 def _deduplicate(table: Table) -> tuple[MergeFunction, MergeInputs]:
-    return deduplicate_ignoring_deletes if table.options.ignore_delete else deduplicate, {}
+    return deduplicate_ignoring_deletes if table.stored_options.ignore_delete else deduplicate, {}
 
 
 def _first_row(table: Table) -> tuple[MergeFunction, MergeInputs]:
-    return first_row_ignoring_deletes if table.options.ignore_delete else first_row, {}
+    return first_row_ignoring_deletes if table.stored_options.ignore_delete else first_row, {}
 
 
 def _aggregation(table: Table) -> tuple[MergeFunction, MergeInputs]:

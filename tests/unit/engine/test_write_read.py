@@ -142,6 +142,39 @@ def test_ignore_delete() -> None:
     assert table.snapshots.latest_id() == 1
 
 
+REMOVED_BY_DELETES: list[dict[str, str]] = [
+    {},
+    {"sequence__field": "v"},
+    {"changelog_producer": "lookup"},
+    {"deletion_vectors__enabled": "true"},
+    {"merge_engine": "partial-update", "partial_update__remove_record_on_delete": "true"},
+    {"merge_engine": "aggregation", "aggregation__remove_record_on_delete": "true"},
+]
+
+
+@pytest.mark.parametrize("options", REMOVED_BY_DELETES)
+def test_stored_deletes_outlast_a_statement_that_ignores_deletes(options: dict[str, str]) -> None:
+    table = keyed(**options)
+    ignoring = table.with_options({"ignore-delete": "true"})
+    put(table, *((k, f"{k}") for k in range(2000)))
+    put(table, ("-D", 1, "1"))
+    kept = rows_of(table)
+    assert len(kept) == 1999
+    assert rows_of(ignoring) == kept
+    assert isinstance(put(ignoring, ("-D", 2, "2")).commit, EmptyCommit)
+    put(ignoring, ("-D", 2, "2"), (3, "3"))
+    compact(ignoring)
+    assert rows_of(table) == kept
+
+
+def test_no_statement_writes_deletes_that_its_table_ignores() -> None:
+    table = keyed(ignore_delete="true")
+    with pytest.raises(OptionError, match=r"'ignore-delete'.*cannot be set for one statement"):
+        table.with_options({"ignore-delete": "false"})
+    assert table.with_options({"ignore-delete": "true"}).options.ignore_delete
+    assert not keyed().with_options({"ignore-delete": "false"}).options.ignore_delete
+
+
 def test_tombstones_stay_until_the_top() -> None:
     table = keyed(write_only="true")
     put(table, (1, "a"))
