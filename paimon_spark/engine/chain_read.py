@@ -191,7 +191,7 @@ def plan_merged(
     selection = Selection(
         key_filter(reader, condition),
         None if bucket is None else (bucket,),
-        (reader.options.num_levels - 1,) if how.top_level_only else None,
+        (reader.stored_options.num_levels - 1,) if how.top_level_only else None,
     )
     splits, counts = chain_splits(reader, chain.snapshots, chain.deltas, chains, selection, always_merge=how.keep_kinds)
     known = [s.row_count for s in splits if s.row_count is not None]

@@ -161,7 +161,7 @@ def _state(
 ) -> SelectPlan:
     names = _checked_names(table, columns, condition)
     merges = table.is_primary_key_table and not has_unsorted_keys(table)
-    levels = (table.options.num_levels - 1,) if how.top_level_only and merges else None
+    levels = (table.stored_options.num_levels - 1,) if how.top_level_only and merges else None
     scanned: Scan = scan_buckets(
         table,
         start.snapshot,

@@ -60,6 +60,7 @@ PRIMARY_KEY, PARTITION = "primary-key", "partition"
 _FIXED = ("path", "type")
 _ONE_WAY = ("ignore-delete", "ignore-update-before")
 _VECTORS = "deletion-vectors.enabled"
+_LEVELS = "num-levels"
 _DYNAMIC = -1
 
 
@@ -201,6 +202,8 @@ def apply_changes(
         else:
             columns = replacing_changes(out, change) if isinstance(change, ReplaceColumns) else [change]
             out = reduce(change_column, columns, out)
+    if has_snapshots and schema.primary_keys:
+        out = _with_same_levels(schema, out)
     if out == schema:
         return schema
     if out.options != schema.options:
@@ -210,6 +213,22 @@ def apply_changes(
     check_creatable(out, before=schema)
     check_idle(out, out.options, before=schema)
     return replace(out, id=schema.id + 1, time_millis=now_millis, version=max(schema.version, CURRENT_VERSION))
+
+
+def _with_same_levels(old: TableSchema, new: TableSchema) -> TableSchema:
+    """Return the new schema with as many levels as the old one, which a new compaction trigger would change.
+
+    A changelog of full compactions, and reads of compacted rows, know these rows by their level.
+
+    Raises:
+        OptionError: the option for the number of levels would change it.
+    """
+    before, after = CoreOptions(old.options), CoreOptions(new.options)
+    if after.num_levels == before.num_levels:
+        return new
+    if before.is_set(_LEVELS) or after.is_set(_LEVELS):
+        raise _unchangeable(_LEVELS, f"the table contains data in {before.num_levels} levels")
+    return replace(new, options={**new.options, _LEVELS: str(before.num_levels)})
 
 
 def _set_option(old: TableSchema, now: TableSchema, change: SetOption, *, has_snapshots: bool) -> TableSchema:

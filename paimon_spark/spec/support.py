@@ -67,7 +67,7 @@ _WRITE = """
     local-merge-buffer-size  local-sort.max-num-file-handles  lookup-compact
     manifest.compression  manifest.full-compaction-threshold-size  manifest.merge-min-count
     manifest.target-file-size
-    metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level  num-levels
+    metadata.stats-keep-first-n-columns  metadata.stats-mode  metadata.stats-mode.per.level
     postpone.batch-write-fixed-bucket  postpone.batch-write-fixed-bucket.max-parallelism
     postpone.default-bucket-num  postpone.target-row-num-per-bucket  postpone.target-size-per-bucket
     num-sorted-run.compaction-trigger  orc.<param>  overwrite-upgrade  parquet.<param>  parquet.enable.dictionary
@@ -104,7 +104,8 @@ _TABLE = """
     deletion-vectors.modifiable
     disable-explicit-type-casting  dynamic-bucket.initial-buckets  force-lookup  global-index.column-update-action
     index-file-in-data-file-dir
-    merge-engine  partition  partition.default-name  partition.legacy-name  path  primary-key  row-tracking.enabled
+    merge-engine  num-levels  partition  partition.default-name  partition.legacy-name  path  primary-key
+    row-tracking.enabled
     aggregation.remove-record-on-delete  fields.<col>.aggregate-function  fields.<col>.count-limit
     fields.<col>.distinct  fields.<col>.ignore-retract  fields.<col>.list-agg-delimiter  fields.<col>.nested-key
     fields.<col>.nested-key-null-strategy  fields.<col>.nested-sequence-field  fields.<col>.ts-field

@@ -131,7 +131,7 @@ def promote_to_top(table: Table, messages: Iterable[CommitMessage]) -> list[Comm
     for m in items:
         buckets.setdefault(BucketKey(m.partition, m.bucket), []).append(m)
     rising = {place for place, group in buckets.items() if _may_rise(table, group)}
-    top = table.options.num_levels - 1
+    top = table.stored_options.num_levels - 1
     return [
         replace(m, new_files=tuple(f.upgrade(top) for f in m.new_files))
         if BucketKey(m.partition, m.bucket) in rising

@@ -89,7 +89,7 @@ class ClusterPolicy:
         return [*([] if unit is None else [unit]), *(CompactUnit((f,), f.level, "deleted rows") for f in gone)]
 
     def _runs_to_cluster(self, files: Sequence[DataFileMeta], *, full: bool) -> CompactUnit | None:
-        runs, top = sorted_runs(files), max_level(files, self.table.options.num_levels)
+        runs, top = sorted_runs(files), max_level(files, self.table.stored_options.num_levels)
         if not full:
             return pick(runs, self._options, top)
         if not runs:

@@ -158,7 +158,7 @@ class KeyRangeRewriter(AbortableWriter):
         ]
         refs = {e.file.file_name: ref for e in entries if (ref := self._files.vector(e)) is not None}
         replaced = [f for section in parts for run in section for f in run.files]
-        top = max_level(files, table.options.num_levels)
+        top = max_level(files, table.stored_options.num_levels)
         rows, changelog = self._writer(key, top, changelog=False), self._writer(key, top, changelog=True)
         merge = StatedRows.of(table, merge_order(table).function, top)
         reader = BucketFiles(table, *key, rows_in_vectors(table, refs))

@@ -65,7 +65,7 @@ def idle_tasks(policy: ClusterPolicy, snapshot: Snapshot | None, partitions: Pre
 
     def candidates() -> Iterator[tuple[int, ScannedBucket]]:
         for found in scanned.buckets():
-            newest = newest_below(found.files, max_level(found.files, options.num_levels))
+            newest = newest_below(found.files, max_level(found.files, table.stored_options.num_levels))
             if newest is not None and newest < before and not matching_partitions(table, [found.partition], partitions):
                 yield newest, found
 

@@ -315,7 +315,7 @@ def _keyed_tasks(
             task,
             files=unit.files,
             output_level=unit.output_level,
-            to_top=unit.output_level == max_level(files, options.num_levels),
+            to_top=unit.output_level == max_level(files, table.stored_options.num_levels),
             drop_deletes=unit.output_level != 0 and no_older,
             force_rewrite=options.compaction_force_rewrite_all_files,
             reason=unit.reason,
@@ -330,7 +330,7 @@ def _keyed_units(
 ) -> list[CompactUnit]:
     options = table.options
     runs = sorted_runs(files)
-    top = max_level(files, options.num_levels)
+    top = max_level(files, table.stored_options.num_levels)
     if strategy is Strategy.FULL:
         force = options.compaction_force_rewrite_all_files
         expiry = RecordExpiry.of(table, int(time.time()))

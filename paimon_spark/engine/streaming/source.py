@@ -476,10 +476,10 @@ class StreamSource:
         if not self.table.is_primary_key_table:
             return None
         if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-            return (options.num_levels - 1,)
+            return (self.table.stored_options.num_levels - 1,)
         first_row = options.merge_engine is MergeEngine.FIRST_ROW
         if first_row or options.changelog_producer is ChangelogProducer.LOOKUP:
-            return tuple(range(1, max(options.num_levels, _MOST_LEVELS)))
+            return tuple(range(1, max(self.table.stored_options.num_levels, _MOST_LEVELS)))
         return None
 
     @property

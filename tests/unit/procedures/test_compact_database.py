@@ -105,7 +105,7 @@ GUIDE = "'db1|db2', 'combined', 'table_.*', 'ignore', 'sink.parallelism=4'"
         ("'', 'COMBINED', 'db1.table_a|table_c'", {"db1.table_a", "db2.table_c"}),
         (GUIDE, {"db1.table_a", "db1.table_b", "db2.table_c"}),
         ("including_databases => 'db.', excluding_tables => 'db1.*'", {"db2.table_c"}),
-        ("including_tables => 'table', options => 'num-levels=4'", set()),
+        ("including_tables => 'table', options => 'target-file-size=1 mb'", set()),
         ("'nosuch'", set()),
         ("'', '', '', '', '', '1 h', 'minor'", set()),
     ],

@@ -195,7 +195,7 @@ def test_an_empty_table() -> None:
         ("table => 't', options => 'lookup.async=true'", OptionError, "has no effect on Spark"),
         ("table => 't', options => 'cache-page-size=8 kb'", OptionError, "it has no effect here"),
         ("table => 't', options => 'row-tracking.enabled=true'", OptionError, "'row-tracking.enabled'"),
-        ("table => 't', options => 'num-levels=3,bucket=9'", OptionError, "ALTER TABLE"),
+        ("table => 't', options => 'target-file-size=1 mb,bucket=9'", OptionError, "ALTER TABLE"),
         ("table => 't', partition_idle_time => 'x'", ArgumentError, "'partition_idle_time': 'x'"),
     ],
 )

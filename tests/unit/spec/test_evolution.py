@@ -207,6 +207,25 @@ def test_one_way_options() -> None:
             _alter(change, schema=schema)
 
 
+def test_the_levels_of_a_table_with_data_stay() -> None:
+    keyed, trigger = _create({"primary-key": "id"}), "num-sorted-run.compaction-trigger"
+    raised = _alter(SetOption(trigger, "8"), schema=keyed)
+    assert raised.options == {trigger: "8", "num-levels": "6"}
+    reset = _alter(RemoveOption(trigger), schema=raised)
+    assert reset.options == {"num-levels": "6"}
+    assert _alter(RemoveOption("num-levels"), schema=reset).options == {}
+    assert _alter(SetOption("num-levels", "6"), schema=keyed).options == {"num-levels": "6"}
+    for schema, change in (
+        (keyed, SetOption("num-levels", "7")),
+        (raised, SetOption("num-levels", "5")),
+        (raised, RemoveOption("num-levels")),
+    ):
+        with pytest.raises(OptionError, match=r"'num-levels'.*cannot change: the table contains data in 6 levels"):
+            _alter(change, schema=schema)
+    assert _alter(SetOption(trigger, "8"), schema=keyed, has_snapshots=False).options == {trigger: "8"}
+    assert _alter(SetOption("num-levels", "7"), schema=_create()).options["num-levels"] == "7"
+
+
 def test_a_change_to_something_unsupported_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"commit\.callbacks"):
         _alter(SetOption("commit.callbacks", "a.B"))
