@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from paimon_spark.catalog.base import Directories, SchemaChanges
 from paimon_spark.catalog.views import ViewStore
+from paimon_spark.core.changelog.lookup_change import merges_differ
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.metadata_io import in_parallel, threads_for
 from paimon_spark.core.schemas import SchemaStore
@@ -206,7 +207,12 @@ class FileSystemCatalog:
         return self._create(identifier, self.table_path(identifier), schema, ignore_if_exists=ignore_if_exists)
 
     def alter_table(self, identifier: Identifier, changes: SchemaChanges) -> Table:
-        """Apply changes to the latest schema; retried on the new schema if another writer publishes first."""
+        """Apply changes to the latest schema; retried on the new schema if another writer publishes first.
+
+        Raises:
+            OptionError: an option would change how the rows of the table are merged; see also `apply_changes`.
+            ConflictError: other writers kept changing the schema.
+        """
         for _ in range(_ALTER_ATTEMPTS):
             table = self.load_table(identifier)
             has_snapshots = table.snapshots.latest_id() is not None
@@ -214,6 +220,7 @@ class FileSystemCatalog:
             schema = apply_changes(table.schema, wanted, int(self.clock() * 1000), has_snapshots=has_snapshots)
             if schema == table.schema:
                 return table
+            _check_merges(table, schema)
             if table.schema_store.try_create(schema):
                 _warn_without_metastore(identifier, schema.options, table.schema.options)
                 return self._table(table.identifier, table.path, schema, None)
@@ -505,6 +512,18 @@ def _warn_without_metastore(
                 option,
                 identifier.full_name,
             )
+
+
+def _check_merges(table: Table, new: TableSchema) -> None:
+    """Reject options with which the rows of the table would be merged into other ones."""
+    if merges_differ(table, table.snapshots.latest(), table.stored_options, CoreOptions(new.options)):
+        raise OptionError(
+            f"The options of table {table.name} that make compaction look up older rows, such as "
+            "'changelog-producer' = 'lookup', cannot be switched on or off while a bucket has rows at several levels: "
+            "they would be merged with another result.",
+            hint=f"Compact the table fully first: CALL sys.compact(table => '{table.name}').",
+            kind=ErrorKind.INVALID_OPTION,
+        )
 
 
 def _identifier_at(path: str) -> Identifier:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from paimon_spark.core.changelog.lookup_change import merges_differ
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
 from paimon_spark.core.maintenance.trash import TrashRun, unfinished_rollback
 from paimon_spark.core.metadata.load_records import LoadRecords
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore, tag_files
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError
+from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, UsageError
 from paimon_spark.fs.base import FileStatus
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.snapshot import Snapshot
 
 _ROUNDS = 5
@@ -44,10 +46,25 @@ def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None
         NotFoundError: there is no such snapshot or tag, or the table has no snapshot at all.
         ArgumentError: the snapshot of the id has expired, and tags hold different ones.
         CorruptTableError: the manifests of the target cannot be read, so a rollback would lose the table.
+        UsageError: the options of the table would merge the rows of the target into other ones.
     """
     target = _tagged(table, tag) if tag is not None else _numbered(table, snapshot_id)
     ManifestStore(table).data_manifests(target.snapshot)
+    _check_merges(table, target.snapshot)
     return target
+
+
+def _check_merges(table: Table, snapshot: Snapshot) -> None:
+    if snapshot.schema_id == table.schema.id:
+        return
+    before = CoreOptions(table.schema_store.get(snapshot.schema_id).options)
+    if merges_differ(table, snapshot, before, table.stored_options):
+        raise UsageError(
+            f"Table {table.name} cannot be rolled back to snapshot {snapshot.id}: since then, the options that make "
+            "compaction look up older rows, such as 'changelog-producer' = 'lookup', were switched on or off. The rows "
+            "would be merged with another result.",
+            hint="Compact the table fully, set the options to what they were, and roll back then.",
+        )
 
 
 def newer_refs(table: Table, snapshot_id: int) -> NewerRefs:

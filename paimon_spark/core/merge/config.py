@@ -19,6 +19,7 @@ from paimon_spark.spec.kinds import (
     ChangelogProducer,
     MergeEngine,
 )
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
 
 SEQUENCE_FIELD = DataField(SEQUENCE_NUMBER_FIELD_ID, SEQUENCE_NUMBER, AtomicType(TypeRoot.BIGINT, nullable=False))
@@ -53,11 +54,15 @@ def merge_order(table: Table, *, stored: bool = True) -> MergeOrder:
 
 
 def needs_lookup(table: Table) -> bool:
-    """Return whether compaction joins older rows of upper levels into the rows that it writes.
+    """Return whether compaction joins older rows of upper levels into the rows that it writes."""
+    return looks_up(table.options)
+
+
+def looks_up(options: CoreOptions) -> bool:
+    """Return whether compaction of a table with these options joins older rows of upper levels into those it writes.
 
     (docs/spec/semantics.md, M1)
     """
-    options = table.options
     return (
         options.merge_engine is MergeEngine.FIRST_ROW
         or options.changelog_producer is ChangelogProducer.LOOKUP
