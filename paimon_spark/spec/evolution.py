@@ -32,6 +32,7 @@ from paimon_spark.spec.option_catalogue import find_option
 from paimon_spark.spec.option_checks import check_together, validate_options
 from paimon_spark.spec.option_texts import stored_key, stored_options, stored_value
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.paths import DEFAULT_PARTITION
 from paimon_spark.spec.replace_columns import ReplaceColumns, replacing_changes
 from paimon_spark.spec.schema import CURRENT_VERSION, TableSchema
 from paimon_spark.spec.schema_rules import check_schema
@@ -61,6 +62,7 @@ _FIXED = ("path", "type")
 _ONE_WAY = ("ignore-delete", "ignore-update-before")
 _VECTORS = "deletion-vectors.enabled"
 _LEVELS = "num-levels"
+_NULL_PARTITION = "partition.default-name"
 _DYNAMIC = -1
 
 
@@ -262,6 +264,8 @@ def _remove_option(old: TableSchema, now: TableSchema, change: RemoveOption, *, 
             raise _unchangeable(key, "the table contains data in its buckets")
         if key == _VECTORS or key in _ONE_WAY:
             _check_set(old, key, "false")
+        if key == _NULL_PARTITION:
+            _check_set(old, key, DEFAULT_PARTITION)
     return replace(now, options={k: v for k, v in now.options.items() if k != key})
 
 
@@ -280,6 +284,8 @@ def _check_set(schema: TableSchema, key: str, value: str) -> None:
             f"The option '{key}' cannot change to '{value}': the table contains data.",
             hint="If you know that it is safe, set 'deletion-vectors.modifiable' = 'true' first.",
         )
+    if key == _NULL_PARTITION and schema.partition_keys and value != options.partition_default_name:
+        raise _unchangeable(key, "the table contains data, and its null partitions would not be found")
     if key in _ONE_WAY and options.flag(key) and not on:
         raise _unchangeable(key, "deletes may already have been dropped, so it cannot be switched off")
     if key == "clustering.columns" and options.flag("pk-clustering-override"):

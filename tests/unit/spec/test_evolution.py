@@ -207,6 +207,24 @@ def test_one_way_options() -> None:
             _alter(change, schema=schema)
 
 
+def test_the_directory_of_null_partitions_stays() -> None:
+    key = "partition.default-name"
+    by_default = _create({"partition": "p"})
+    named = _create({"partition": "p", key: "none"})
+    for schema, change in (
+        (by_default, SetOption(key, "nil")),
+        (named, SetOption(key, "nil")),
+        (named, RemoveOption(key)),
+    ):
+        with pytest.raises(OptionError, match=r"'partition\.default-name'.*its null partitions would not be found"):
+            _alter(change, schema=schema)
+    assert _alter(SetOption(key, "__DEFAULT_PARTITION__"), schema=by_default).id == 1
+    assert _alter(SetOption(key, "nil"), schema=by_default, has_snapshots=False).options[key] == "nil"
+    assert _alter(SetOption(key, "nil"), schema=_create()).options[key] == "nil"
+    legacy = _alter(SetOption("partition.legacy-name", "false"), schema=by_default)
+    assert legacy.options == {"partition.legacy-name": "false"}
+
+
 def test_the_levels_of_a_table_with_data_stay() -> None:
     keyed, trigger = _create({"primary-key": "id"}), "num-sorted-run.compaction-trigger"
     raised = _alter(SetOption(trigger, "8"), schema=keyed)
