@@ -23,7 +23,7 @@ from paimon_spark.core.table import TRAVEL_OPTIONS, Table
 from paimon_spark.engine.chain_read import asked_time, is_chain_read
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.row_level import marks_keyed_rows, rewrites_files
-from paimon_spark.errors import EngineError, OptionError, UnsupportedError
+from paimon_spark.errors import ConflictError, EngineError, OptionError, UnsupportedError
 from paimon_spark.spark.bucket_layout import is_bucketed
 from paimon_spark.spark.conf import session_options
 from paimon_spark.spark.types import struct_to_spark
@@ -33,6 +33,7 @@ from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
+from paimon_spark.spec.stored_files import differing_definition
 from paimon_spark.spec.support import Scope, check_given
 from paimon_spark.spec.types import DataField
 
@@ -112,7 +113,25 @@ def load_token(
     envelope: Envelope, token: TableToken, options: Mapping[str, str] | None = None, use: Scope = Scope.READ
 ) -> Table:
     """Return the table of a token at the schema that the query was analysed with; the arguments are as below."""
-    return load_newest(envelope, token, options, use).at_schema(token.schema_id)
+    return at_token(load_newest(envelope, token, options, use), token, use)
+
+
+def at_token(newest: Table, token: TableToken, use: Scope = Scope.READ) -> Table:
+    """Return a table at the schema that a statement was analysed with.
+
+    Raises:
+        ConflictError: the statement writes, and the table was replaced by one with another definition since.
+    """
+    if token.schema_id == newest.schema.id:
+        return newest
+    schema = newest.schema_store.get(token.schema_id)
+    what = differing_definition(newest.schema, schema)
+    if what is not None and (token.writes or use is Scope.WRITE):
+        raise ConflictError(
+            f"Table {newest.name} was replaced by one with another {what} after the statement was analysed.",
+            hint="Nothing was changed by this statement. Run it again.",
+        )
+    return newest.with_schema(schema) if what is None and token.snapshot is None else newest.as_of(schema)
 
 
 def load_newest(
@@ -283,7 +302,7 @@ def time_travelled(table: Table, travel: Mapping[str, Any], zone: tzinfo) -> tup
     snapshot, schema = resolve_snapshot(
         table, version=version, timestamp_millis=None if micros is None else micros // 1000, local_zone=zone
     )
-    return table.with_schema(schema), snapshot.id if snapshot else None
+    return table.as_of(schema), snapshot.id if snapshot else None
 
 
 def described(envelope: Envelope, table: Table, token: TableToken) -> dict[str, Any]:

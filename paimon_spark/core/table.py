@@ -29,6 +29,7 @@ from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths, new_write_token
 from paimon_spark.spec.privileges import Privilege, TableAccess
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.schema import TableSchema, parse_schema
+from paimon_spark.spec.stored_files import is_about_files
 from paimon_spark.spec.support import Scope, scope_of
 from paimon_spark.spec.types import DataField, DataType
 
@@ -219,6 +220,19 @@ class Table:
             return replace(self, schema=schema)
         kept = {k: v for k, v in self.options.values.items() if not is_about_columns(k)}
         own = {k: v for k, v in schema.options.items() if is_about_columns(k)}
+        return replace(self, schema=schema, options=CoreOptions(kept | own))
+
+    def as_of(self, schema: TableSchema) -> Table:
+        """Return the table at the schema of a snapshot to read.
+
+        Options by which files are read are those of that schema. All others are those of this table, and so are those
+        that were given in addition to its stored ones.
+        """
+        if schema.id == self.schema.id:
+            return replace(self, schema=schema)
+        given = {k for k, v in self.options.values.items() if v != self.schema.options.get(k)}
+        kept = {k: v for k, v in self.with_schema(schema).options.values.items() if k in given or not is_about_files(k)}
+        own = {k: v for k, v in schema.options.items() if k not in given and is_about_files(k)}
         return replace(self, schema=schema, options=CoreOptions(kept | own))
 
     def in_zone(self, zone: tzinfo) -> Table:

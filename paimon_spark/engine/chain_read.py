@@ -120,7 +120,7 @@ def _reader(delta: Table, names: ChainBranches) -> Table:
 def _state(branch: Table, moment: int | None) -> BranchState:
     """Return a branch at the schema by which its snapshot is read."""
     begin = start_at(branch, moment)
-    return BranchState(branch.with_schema(begin.schema), begin.snapshot)
+    return BranchState(branch.as_of(begin.schema), begin.snapshot)
 
 
 def plan_chain_reads(table: Table, query: Query) -> tuple[SelectPlan, ...]:

@@ -127,7 +127,7 @@ def plan_select(
             table, version=version, timestamp_millis=timestamp_millis, local_zone=how.local_zone
         )
         enough = limit if how.order is None else None
-        found = _state(table.with_schema(begin.schema), begin, predicate or TRUE, columns, how, enough)
+        found = _state(table.as_of(begin.schema), begin, predicate or TRUE, columns, how, enough)
     return _limited(found, limit, how.order)
 
 

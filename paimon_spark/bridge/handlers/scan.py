@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from paimon_spark.bridge.protocol import Request, scan_predicate
 from paimon_spark.bridge.server import JvmAnswer
 from paimon_spark.bridge.system_tables import is_rows, struct_of, system_rows
-from paimon_spark.bridge.tables import TableToken, load_newest, pinned
+from paimon_spark.bridge.tables import TableToken, at_token, load_newest, pinned
 from paimon_spark.core.columns import AUDIT_ROW_KIND, METADATA_COLUMNS
 from paimon_spark.core.metadata.time_travel import ReadStart
 from paimon_spark.core.read.superseded_rows import SUPERSEDED
@@ -224,7 +224,7 @@ def _table(request: Request) -> tuple[Table, tuple[str, ...]]:
     args = request.args
     token = TableToken.of(args["table"])
     newest = load_newest(request.envelope, token, args["options"])
-    table = newest.at_schema(token.schema_id)
+    table = at_token(newest, token)
     lost: tuple[str, ...] = ()
     if newest is not table:
         required = {f.id for f in newest.schema.fields if not f.type.nullable}

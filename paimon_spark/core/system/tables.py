@@ -122,7 +122,7 @@ def system_table(table: Table, name: str, *, snapshot: Snapshot | None = None, z
         )
     if snapshot is None and known in _BY_SNAPSHOT:
         snapshot, schema = resolve_snapshot(table)
-        table = table.with_schema(schema)
+        table = table.as_of(schema)
     schema_of_rows = COLUMNS[known]
     rows = list(_ROWS[known](SystemContext(table, snapshot, zone)))
     columns = zip(*rows, strict=True) if rows else [()] * len(schema_of_rows)

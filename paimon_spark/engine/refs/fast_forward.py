@@ -29,9 +29,11 @@ from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, PaimonError, UsageError
 from paimon_spark.fs.base import FileIO
+from paimon_spark.spec.column_options import is_about_columns
 from paimon_spark.spec.paths import MAIN_BRANCH
-from paimon_spark.spec.schema import parse_schema
+from paimon_spark.spec.schema import TableSchema, parse_schema
 from paimon_spark.spec.snapshot import Snapshot
+from paimon_spark.spec.stored_files import is_about_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,12 @@ def _schema_changes(main: Table, branch: Table, first_schema: int) -> tuple[tupl
 def _differ(one: bytes, other: bytes) -> bool:
     """Return whether rows written with one of two schemas of the same id are read differently with the other."""
     a, b = parse_schema(one, "schema"), parse_schema(other, "schema")
-    return (a.fields, a.partition_keys, a.primary_keys) != (b.fields, b.partition_keys, b.primary_keys)
+    return _rules(a) != _rules(b)
+
+
+def _rules(schema: TableSchema) -> object:
+    options = {k: v for k, v in schema.options.items() if is_about_files(k) or is_about_columns(k)}
+    return schema.fields, schema.partition_keys, schema.primary_keys, options
 
 
 def _check_tags(main: Table, branch: Table, first_id: int, lost: int | None) -> None:
