@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from paimon_spark.errors import UnsupportedError
+from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stored_files import differing_place
 from paimon_spark.spec.types import AtomicType, DataField, not_null, reassign_ids, type_to_json
 
 
@@ -16,7 +18,8 @@ def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
     that the table never had.
 
     Raises:
-        UnsupportedError: the partition columns differ; the files of earlier snapshots could not be found.
+        UnsupportedError: the partition columns, or an option that determines paths, differ; the files of earlier
+            snapshots could not be found.
     """
     before, after = _partitions(old), _partitions(new)
     if before != after:
@@ -25,6 +28,9 @@ def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
             f"{', '.join(before) or 'none'} and would be {', '.join(after) or 'none'}.",
             hint="Drop the table and create it again.",
         )
+    place = differing_place(old, new)
+    if place is not None:
+        raise _other_place(place, *(CoreOptions(s.options).get(place) for s in (old, new)))
     known = {f.name: f for f in old.fields}
     next_id = old.highest_field_id + 1
     fields: list[DataField] = []
@@ -37,6 +43,16 @@ def replacing_schema(old: TableSchema, new: TableSchema) -> TableSchema:
         fields.append(replace(f, id=next_id, type=inner))
         next_id = following
     return replace(new, id=old.id + 1, fields=tuple(fields), highest_field_id=next_id - 1)
+
+
+def _other_place(option: str, before: str | None, after: str | None) -> UnsupportedError:
+    was, would_be = (f"'{value}'" if value else "not set" for value in (before, after))
+    keep = f"Set it to {was} in the statement" if before else "Leave it out"
+    return UnsupportedError(
+        f"Replacing a table cannot change the option '{option}', by which the files of its snapshots are found: it is "
+        f"{was} and would be {would_be}.",
+        hint=f"{keep}, or drop the table and create it again.",
+    )
 
 
 def _partitions(schema: TableSchema) -> list[str]:

@@ -51,6 +51,11 @@ def is_about_files(key: str) -> bool:
     return option is not None and (option.immutable or option.name in (*_ALTERABLE, *PLACES))
 
 
+def differing_place(one: TableSchema, other: TableSchema) -> str | None:
+    """Return the first of `PLACES` that differs between two schemas, if any."""
+    return next((k for k in PLACES if _value(one, k) != _value(other, k)), None)
+
+
 def differing_definition(one: TableSchema, other: TableSchema) -> str | None:
     """Return the first rule by which files are read that differs between two schemas; None if there is none.
 

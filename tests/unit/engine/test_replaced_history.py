@@ -6,8 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from paimon_spark.core.system.tables import system_table
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
+from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
+from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
 from paimon_spark.engine.insert import plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.engine.runner import LocalRunner
@@ -15,6 +18,7 @@ from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.replacement import replacing_schema
 from paimon_spark.spec.types import DataField, parse_atomic
+from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table
 from tests.column_changes import update
 from tests.small_tables import put, sorted_rows
@@ -22,6 +26,7 @@ from tests.small_tables import put, sorted_rows
 COLUMNS = {"k": "INT", "v": "INT"}
 KEYED = {"bucket": "1", "write-only": "true"}
 SUMS = {**KEYED, "merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+FAR = 4_102_444_800_000
 
 
 def renewed(table: Table, options: Mapping[str, str] | None = None, key: Sequence[str] = ()) -> Table:
@@ -103,3 +108,19 @@ def test_options_of_a_query_apply_to_snapshots_of_before() -> None:
     now = replaced(with_vectors())
     asked = now.with_options({"deletion-vectors.merge-on-read": "true"})
     assert sorted_rows(asked, version=3) == [(1, 7), (2, 0)]
+
+
+def test_files_of_before_are_found_and_deleted() -> None:
+    places = {"data-file.path-directory": "data"}
+    before = new_table(COLUMNS, options=places)
+    put(before, (1, 1))
+    now = replaced(before, places)
+    put(now, (2, 2))
+    assert system_table(now.with_options({"scan.snapshot-id": "1"}), "files").num_rows == 1
+    assert sorted_rows(now, version=1) == [(1, 1)]
+    execute_expire(now, plan_expire(now, ExpireConfig(retain_max=1, retain_min=1), FAR))
+    assert violations(now) == []
+    execute_orphans(plan_orphans([now], LocalRunner(), clock_millis=FAR))
+    left = [s.path for s in now.file_io.list_recursive(now.path) if "/bucket-0/" in s.path]
+    assert len(left) == 1
+    assert sorted_rows(now) == [(2, 2)]

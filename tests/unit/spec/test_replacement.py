@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from paimon_spark.errors import UnsupportedError
@@ -11,9 +13,9 @@ from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.types import DataField, parse_atomic
 
 
-def schema(columns: dict[str, str], **keys: tuple[str, ...]) -> TableSchema:
+def schema(columns: dict[str, str], options: Mapping[str, str] | None = None, **keys: tuple[str, ...]) -> TableSchema:
     fields = [DataField(i, name, parse_atomic(text)) for i, (name, text) in enumerate(columns.items())]
-    return new_schema(fields, options={"bucket": "-1"}, **keys)
+    return new_schema(fields, options={"bucket": "-1", **(options or {})}, **keys)
 
 
 def test_same_columns_keep_their_ids_and_others_get_new_ones() -> None:
@@ -38,3 +40,22 @@ def test_partition_columns_stay() -> None:
     ):
         with pytest.raises(UnsupportedError, match=r"they are dt STRING and would be (dt DATE|none)"):
             replacing_schema(old, other)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        ({"data-file.path-directory": "data"}, {}, "Set it to 'data'"),
+        ({"data-file.path-directory": "data"}, {"data-file.path-directory": "DATA"}, "Set it to 'data'"),
+        ({}, {"data-file.path-directory": "data"}, "Leave it out"),
+        ({"index-file-in-data-file-dir": "true"}, {"index-file-in-data-file-dir": "false"}, "Set it to 'true'"),
+        ({}, {"partition.default-name": "none"}, "Set it to '__DEFAULT_PARTITION__'"),
+        ({"partition.legacy-name": "false"}, {}, "Set it to 'false'"),
+    ],
+)
+def test_files_stay_where_they_are_found(before: dict[str, str], after: dict[str, str], hint: str) -> None:
+    old = schema({"a": "INT"}, before)
+    with pytest.raises(UnsupportedError, match=next(iter({**before, **after}))) as refused:
+        replacing_schema(old, schema({"a": "INT"}, after))
+    assert hint in refused.value.hint
+    assert replacing_schema(old, schema({"b": "INT"}, before)).options == old.options
