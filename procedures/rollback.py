@@ -80,7 +80,8 @@ class RollbackTo:
 
     They go to the trash, from where `undo` restores them; with `trash => false` they are deleted. A rollback to a tag
     restores its snapshot if that has expired. Data files of the removed snapshots remain as orphans, and the schema
-    does not change. `EXPLAIN CALL …` lists exactly what would be removed.
+    does not change. A snapshot from before a REPLACE TABLE with another primary key or merge engine is refused.
+    `EXPLAIN CALL …` lists exactly what would be removed.
     """
 
     def plan(self, ctx: CallContext, args: Arguments) -> Plan[_Rollback]:

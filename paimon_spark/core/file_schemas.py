@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
 from paimon_spark.spec.chain_tables import chain_branches
 from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.stored_files import differing_definition
 
 
 def of_snapshot_branch(schema_id: int) -> int:
@@ -34,6 +36,17 @@ class FileSchemas:
         if known is None:
             known = self._known[schema_id] = self._stored(schema_id)
         return known
+
+    def replaced(self, schema_ids: Iterable[int]) -> tuple[int, str] | None:
+        """Return a schema among some whose files must not be read by the rules of the table, and what differs.
+
+        REPLACE TABLE leaves such schemas; ALTER TABLE does not. None if there is none.
+        """
+        for schema_id in sorted({i for i in schema_ids if i >= 0} - {self._table.schema.id}):
+            what = differing_definition(self._table.schema, self.of(schema_id))
+            if what is not None:
+                return schema_id, what
+        return None
 
     def _stored(self, schema_id: int) -> TableSchema:
         branches = chain_branches(self._table.options) if schema_id < 0 else None

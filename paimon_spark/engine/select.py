@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.columns import ROW_KIND_FIELD
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.metadata.change_range import resolve_changes
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
@@ -31,6 +32,7 @@ from paimon_spark.spec.bounds import LEAST_MILLIS, MOST_MILLIS
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.predicate import TRUE, Predicate, columns_of
 from paimon_spark.spec.privileges import Privilege
+from paimon_spark.spec.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,6 +181,8 @@ def _state(
     splits = plan_splits(table, scanned, always_merge=how.keep_kinds)
     if levels is None:
         splits = with_postponed(table, start.snapshot, condition, splits, _wanted_buckets(table), since)
+    if start.snapshot is not None and splits:
+        _check_definition(table, start.snapshot)
     return SelectPlan(
         table=table,
         snapshot_id=start.snapshot.id if start.snapshot else None,
@@ -216,7 +220,35 @@ def _changes(
         return plan
     wanted = ChangeFilter(predicate=condition, buckets=_wanted_buckets(table))
     splits, counts = plan_changes(table, changes, wanted, drop_retracts=how.drop_retracts)
+    _check_changes(table, splits)
     return replace(plan, splits=tuple(splits), counts=counts)
+
+
+def _check_definition(table: Table, snapshot: Snapshot) -> None:
+    """Reject a snapshot of before or after a REPLACE TABLE, whose rows are not read by the rules of this table."""
+    found = FileSchemas(table).replaced([snapshot.schema_id])
+    if found is None:
+        return
+    again = "Run the statement again; create a DataFrame again."
+    asked = (
+        f"Read it with VERSION AS OF {snapshot.id}. If another statement replaces the table just now, run this again."
+    )
+    raise UnsupportedError(
+        f"Snapshot {snapshot.id} of table {table.name} is not read by this query: it has schema {snapshot.schema_id}, "
+        f"and the query schema {table.schema.id}. In between, the table was replaced by one with another {found[1]}.",
+        hint=again if snapshot.schema_id > table.schema.id else asked,
+    )
+
+
+def _check_changes(table: Table, splits: Iterable[Split]) -> None:
+    """Reject changes with files of before or after a REPLACE TABLE, which are not read by the rules of this table."""
+    found = FileSchemas(table).replaced(i for s in splits for i in s.schema_ids)
+    if found is not None:
+        raise UnsupportedError(
+            f"The changes of table {table.name} have files of schema {found[0]}, and the query schema "
+            f"{table.schema.id}. In between, the table was replaced by one with another {found[1]}.",
+            hint="Compare the states: read both snapshots with VERSION AS OF, each as the table was then.",
+        )
 
 
 def _checked_names(table: Table, columns: Sequence[str] | None, condition: Predicate) -> tuple[str, ...]:

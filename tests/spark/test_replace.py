@@ -88,3 +88,22 @@ def test_partitions_are_replaced_under_the_new_schema(spark: SparkSession) -> No
     assert rows(spark, "SELECT k, dt FROM p") == [(2, "b")]
     assert rows(spark, "SELECT partition FROM `p$partitions`") == [("dt=b",)]
     assert rows(spark, "SELECT id, dt FROM p VERSION AS OF 1 ORDER BY id") == [(1, "a"), (2, "b")]
+
+
+def test_snapshots_of_before_are_read_by_their_own_options(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE s (k INT, v INT) TBLPROPERTIES ('primary-key'='k', 'bucket'='1', 'merge-engine'='aggregation', "
+        "'fields.v.aggregate-function'='sum')"
+    )
+    spark.sql("INSERT INTO s VALUES (1, 10)")
+    spark.sql("INSERT INTO s VALUES (1, 5)")
+    spark.sql("CREATE OR REPLACE TABLE s AS SELECT 7 AS k, 7 AS v")
+    assert rows(spark, "SELECT * FROM s VERSION AS OF 2") == [(1, 15)]
+    assert rows(spark, "SELECT * FROM s WITH ('scan.snapshot-id' = '2')") == [(1, 15)]
+    assert rows(spark, "SELECT * FROM s") == [(7, 7)]
+    with pytest.raises(Exception, match="another primary key"):
+        spark.sql("SELECT * FROM paimon_incremental_query('s', 1, 3)").collect()
+    with pytest.raises(Exception, match="another primary key"):
+        spark.sql("CALL sys.rollback('s', '2')")
+    with pytest.raises(Exception, match=r"data-file\.path-directory"):
+        spark.sql("CREATE OR REPLACE TABLE s (k INT) TBLPROPERTIES ('data-file.path-directory'='data')")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from paimon_spark.core.changelog.lookup_change import merges_differ
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.maintenance.deletion import DELETE, Action, Deleted, SafeDeleter
 from paimon_spark.core.maintenance.trash import TrashRun, unfinished_rollback
 from paimon_spark.core.metadata.load_records import LoadRecords
@@ -46,9 +47,11 @@ def find_target(table: Table, *, snapshot_id: int | None = None, tag: str | None
         NotFoundError: there is no such snapshot or tag, or the table has no snapshot at all.
         ArgumentError: the snapshot of the id has expired, and tags hold different ones.
         CorruptTableError: the manifests of the target cannot be read, so a rollback would lose the table.
-        UsageError: the options of the table would merge the rows of the target into other ones.
+        UsageError: the table was replaced since, or its options changed, so that the rows of the target would be merged
+            into other ones.
     """
     target = _tagged(table, tag) if tag is not None else _numbered(table, snapshot_id)
+    _check_definition(table, target.snapshot)
     ManifestStore(table).data_manifests(target.snapshot)
     _check_merges(table, target.snapshot)
     return target
@@ -64,6 +67,17 @@ def _check_merges(table: Table, snapshot: Snapshot) -> None:
             "compaction look up older rows, such as 'changelog-producer' = 'lookup', were switched on or off. The rows "
             "would be merged with another result.",
             hint="Compact the table fully, set the options to what they were, and roll back then.",
+        )
+
+
+def _check_definition(table: Table, snapshot: Snapshot) -> None:
+    found = FileSchemas(table).replaced([snapshot.schema_id])
+    if found is not None:
+        raise UsageError(
+            f"Table {table.name} cannot be rolled back to snapshot {snapshot.id}: the table was replaced since by one "
+            f"with another {found[1]}.",
+            hint=f"Read the snapshot with VERSION AS OF {snapshot.id}, or first replace the table by one with its "
+            "former definition: the snapshots stay.",
         )
 
 

@@ -74,6 +74,12 @@ class Split:
         return _rows_in(self.files)
 
     @property
+    def schema_ids(self) -> set[int]:
+        """Return the ids of the schemas of the files."""
+        splits = (self,) if self.difference is None else self.difference.splits
+        return {f.schema_id for s in splits for f in (*s.files, *s.postponed)}
+
+    @property
     def is_state(self) -> bool:
         """Return whether the rows are those of one snapshot or raw rows of files, rather than computed changes."""
         return self.difference is None and (self.raw or not self.unmerged)

@@ -17,7 +17,6 @@ from datetime import tzinfo
 from functools import cached_property
 
 from paimon_spark.core.clustered_files import has_unsorted_keys
-from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.metadata.change_range import StateRange
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -31,6 +30,7 @@ from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.engine.streaming.changelog_check import check_changelog
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
+from paimon_spark.engine.streaming.schema_check import check_schemas
 from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
@@ -40,7 +40,6 @@ from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
 from paimon_spark.spec.privileges import Privilege
 from paimon_spark.spec.snapshot import Snapshot
-from paimon_spark.spec.types import DataType, type_to_json
 from paimon_spark.spec.units import MAX_LONG
 
 MOST_EMPTY = 5
@@ -281,7 +280,7 @@ class StreamSource:
         Raises:
             NotFoundError: one of the snapshots has expired, or the table was rolled back to one before `end`.
             CorruptTableError: a snapshot has fewer splits than a position counts.
-            UnsupportedError: a column of the query was changed.
+            UnsupportedError: a column of the query was changed, or the table was replaced.
             AccessDeniedError: the user does not have the privilege SELECT.
         """
         self.table.require(Privilege.SELECT)
@@ -293,7 +292,7 @@ class StreamSource:
                 break
             if step.split is not None:
                 (state if step.of_state else changes).append(step.split)
-        self._check_schemas([*state, *changes])
+        check_schemas(self.table, [*state, *changes])
         if not isinstance(predicate, AlwaysTrue):
             state, changes = self._state_with(start, state, predicate), self._changes_with(changes, predicate)
         return StreamRead(
@@ -528,23 +527,6 @@ class StreamSource:
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
 
-    def _check_schemas(self, splits: Sequence[Split]) -> None:
-        """Check that files of newer schemas have the columns of the query."""
-        table, schemas = self.table, FileSchemas(self.table)
-        for schema_id in sorted({f.schema_id for s in splits for f in s.files if f.schema_id > table.schema.id}):
-            newer = {f.id: f for f in schemas.of(schema_id).fields}
-            for column in table.schema.fields:
-                now = newer.get(column.id)
-                if now is not None and _has_values_of(column.type, now.type):
-                    continue
-                was = type_to_json(column.type)
-                what = "was dropped" if now is None else f"is {type_to_json(now.type)} and was {was}"
-                raise UnsupportedError(
-                    f"The stream of table {table.name} cannot go on with the columns that it began with: the column "
-                    f"'{column.name}' {what}.",
-                    hint="Restart the query with the same checkpoint: it reads the new columns.",
-                )
-
 
 @dataclass(frozen=True, slots=True)
 class _Step:
@@ -575,11 +557,6 @@ def _numbered(splits: Sequence[Split], position: StreamOffset, end: StreamOffset
 def following(snapshot: Snapshot) -> StreamOffset:
     """Return the position after the changes of a snapshot."""
     return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
-
-
-def _has_values_of(wanted: DataType, stored: DataType) -> bool:
-    """Return whether all values of a stored type are of the type in a query: Spark takes a NULL in it for a value."""
-    return replace(stored, nullable=wanted.nullable) == wanted and (wanted.nullable or not stored.nullable)
 
 
 def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:
