@@ -45,7 +45,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Drop its tables first, or use `CASCADE`.",
     ),
     ErrorKind.TABLE_NOT_FOUND: (
-        "The table does not exist, or the directory named is not a table.",
+        "The table does not exist, the directory named is not a table, or the table was dropped, renamed or created "
+        "again while a statement wrote to it.",
         "`SHOW TABLES` lists those that do; the message names a similar one if there is one.",
     ),
     ErrorKind.COLUMN_NOT_FOUND: ("The table has no such column.", "`DESCRIBE <table>` lists the columns."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,13 @@ def crossing(engine: str = "deduplicate", **options: str) -> Table:
         partition=["p"],
         options={"merge-engine": engine, **option_keys(options)},
     )
+
+
+def at_next_schema(table: Table, **parts: Any) -> Table:
+    """Publish the next schema of a table, with other `parts`; return the table at it."""
+    schema = replace(table.schema, id=table.schema.id + 1, **parts)
+    assert table.schema_store.try_create(schema)
+    return Table.of(table.identifier, table.path, schema, table.file_io)
 
 
 def frame(table: Table, rows: Sequence[Sequence[Any]]) -> pa.Table:

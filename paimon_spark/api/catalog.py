@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -177,6 +178,7 @@ class CatalogHandle:
             primary_keys=names(primary_key, "primary_key"),
             options=option_texts(options, "options"),
             comment=comment,
+            now_millis=time.time_ns() // 1_000_000,
         )
         identifier = self._identifier(name)
         with _hint_if_exists(_IF_IT_EXISTS):

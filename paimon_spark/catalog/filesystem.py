@@ -28,7 +28,7 @@ from paimon_spark.errors import (
     some_of,
     suggestion,
 )
-from paimon_spark.fs.base import FileIO
+from paimon_spark.fs.base import FileIO, FileStatus
 from paimon_spark.fs.resolve import scheme_of
 from paimon_spark.spec.evolution import apply_changes, with_default_options
 from paimon_spark.spec.identifier import DATABASE_SUFFIX, DEFAULT_DATABASE, Identifier, check_name, check_new_name
@@ -370,12 +370,16 @@ class FileSystemCatalog:
         return self._table(identifier, path, existing, None)
 
     def _check_free(self, path: str) -> None:
-        foreign = [s.name for s in self.file_io.list(path) if s.name != "schema"]
+        """Reject a directory with files other than schemas; empty directories, as of a dropped table, do not count."""
+        foreign = [s.name for s in self.file_io.list(path) if s.name != "schema" and self._holds_files(s)]
         if foreign:
             raise AlreadyExistsError(
                 f"The directory {path} contains {some_of(foreign)} but is not a table.",
                 hint="Choose another name, or remove the directory: a table must not share it with other files.",
             )
+
+    def _holds_files(self, found: FileStatus) -> bool:
+        return not found.is_dir or next(iter(self.file_io.list_recursive(found.path)), None) is not None
 
     def _table_defaults(self) -> dict[str, str]:
         return {k.removeprefix(_TABLE_DEFAULT): v for k, v in self.options.items() if k.startswith(_TABLE_DEFAULT)}

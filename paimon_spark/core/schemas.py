@@ -43,15 +43,26 @@ class SchemaStore:
             NotFoundError: the schema does not exist.
             CorruptTableError: the file is malformed.
         """
-        path = self.paths.schema(schema_id)
-        data = read_if_there(self.file_io, path)
-        if data is None:
+        schema = self.find(schema_id)
+        if schema is None:
             known = ", ".join(map(str, self.ids())) or "none"
             raise NotFoundError(
-                f"Schema {schema_id} does not exist: {path} is missing; there are: {known}.",
+                f"Schema {schema_id} does not exist: {self.paths.schema(schema_id)} is missing; there are: {known}.",
                 hint="Restore the file from a backup.",
                 kind=ErrorKind.SCHEMA_NOT_FOUND,
             )
+        return schema
+
+    def find(self, schema_id: int) -> TableSchema | None:
+        """Return one schema version, or None if it does not exist.
+
+        Raises:
+            CorruptTableError: the file is malformed.
+        """
+        path = self.paths.schema(schema_id)
+        data = read_if_there(self.file_io, path)
+        if data is None:
+            return None
         schema = parse_schema(data, path)
         if schema.id != schema_id:
             raise CorruptTableError(

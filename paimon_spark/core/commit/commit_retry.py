@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paimon_spark.core.commit.change_set import Change
+from paimon_spark.core.commit.schema_check import check_schemas
 from paimon_spark.core.commit.snapshot_builder import BuiltSnapshot, SnapshotBuilder
 from paimon_spark.core.maintenance.rollback import complete_rollback
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -166,7 +167,8 @@ class SnapshotPublisher:
     def _build(self, store: ManifestStore, base: Snapshot | None) -> BuiltSnapshot:
         """Return the snapshot to publish. After an error, the files written for it are deleted."""
         try:
-            built = self.builder.build(store, base, self.plan(store, base))
+            schema_id = check_schemas(self._table)
+            built = self.builder.build(store, base, self.plan(store, base), schema_id)
             store.sync()
             return built
         except StoreError:

@@ -33,6 +33,7 @@ from paimon_spark.core.commit.snapshot_builder import CommitMetadata, SnapshotBu
 from paimon_spark.core.commit.strict_mode import StrictMode
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.compact.global_indexes import GlobalIndexTask
+from paimon_spark.core.maintenance.empty_directories import remove_directories_of_dropped
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata_io import delete_best_effort, translate_io_errors
@@ -258,6 +259,7 @@ class FileStoreCommit:
             indexes = (i for i in m.new_index_files if i.file_name not in kept)
             left += (paths.index_file(m.partition, m.bucket, i) for i in indexes)
         delete_best_effort(self.table.file_io, left)
+        remove_directories_of_dropped(self.table, left)
 
     @contextmanager
     def or_abort(self, messages: Iterable[CommitMessage]) -> Iterator[None]:

@@ -42,8 +42,9 @@ class _RewriteBuilder(SnapshotBuilder):
 
     rewrite: Rewrite = field(kw_only=True, repr=False)
 
-    def build(self, store: ManifestStore, base: Snapshot | None, change: Change) -> BuiltSnapshot:
-        """Return the snapshot that follows `base`; its manifests are written through `store`."""
+    def build(self, store: ManifestStore, base: Snapshot | None, change: Change, schema_id: int) -> BuiltSnapshot:
+        """Return the snapshot that follows `base` and keeps its schema; its manifests are written through `store`."""
+        del schema_id
         if base is None:
             raise NotFoundError(f"Table {self.table.name} has no snapshot.", hint="Write to it first.")
         manifests = self.rewrite(store, base)

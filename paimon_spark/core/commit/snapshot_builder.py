@@ -61,8 +61,14 @@ class SnapshotBuilder:
     clock: Callable[[], float] = field(repr=False)
     strict: StrictMode | None = None
 
-    def build(self, store: ManifestStore, base: Snapshot | None, change: Change) -> BuiltSnapshot:
+    def build(self, store: ManifestStore, base: Snapshot | None, change: Change, schema_id: int) -> BuiltSnapshot:
         """Return the snapshot that follows `base`; its manifests are written through `store`.
+
+        Args:
+            store: manifests of the table.
+            base: snapshot that the change follows.
+            change: the change to commit.
+            schema_id: the newest schema of the table.
 
         Raises:
             ConflictError: the change conflicts with `base`.
@@ -71,7 +77,7 @@ class SnapshotBuilder:
             self.strict.check(store, base, change)
         check_change(store, base, change)
         rewritten = self._rewrite_vectors(store, base, change)
-        return BuiltSnapshot(self._snapshot(store, base, rewritten.change), rewritten.superseded)
+        return BuiltSnapshot(self._snapshot(store, base, rewritten.change, schema_id), rewritten.superseded)
 
     def _rewrite_vectors(self, store: ManifestStore, base: Snapshot | None, change: Change) -> RewrittenVectors:
         without = self.table.is_primary_key_table and not self.table.options.deletion_vectors_enabled
@@ -87,7 +93,7 @@ class SnapshotBuilder:
         adds_rows = change.kind is not CommitKind.COMPACT and not change.readds_files
         return adds_rows and self.table.is_primary_key_table and self.table.options.snapshot_ordering
 
-    def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change) -> Snapshot:
+    def _snapshot(self, store: ManifestStore, base: Snapshot | None, change: Change, schema_id: int) -> Snapshot:
         snapshot_id = base.id + 1 if base else 1
         next_row_id = base.next_row_id or 0 if base else 0
         if tracks_rows(self.table):
@@ -98,7 +104,6 @@ class SnapshotBuilder:
             change = replace(change, entries=entries)
         if self._orders(change):
             change = replace(change, entries=assign_snapshot(change.entries, snapshot_id))
-        schema_id = max(self.table.schema_store.ids(), default=self.table.schema.id)
         base_list, base_size = store.write_list(_base_manifests(store, base, change) if base else [])
         delta_list, delta_size = store.write_list(store.write(change.entries))
         changelog_list, changelog_size = _write_changelog(store, change)

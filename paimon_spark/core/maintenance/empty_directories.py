@@ -1,15 +1,16 @@
-"""Removal of the bucket and partition directories that an expiry empties (`snapshot.clean-empty-directories`).
+"""Removal of directories that are empty: after an expiry (`snapshot.clean-empty-directories`), and of a dropped table.
 
 A writer may have created a directory without a file in it yet: `FileIO` creates it again with the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.table import Table
+from paimon_spark.errors import PaimonError
 from paimon_spark.spec.paths import BUCKET_PREFIX
 
 
@@ -24,6 +25,26 @@ def remove_empty_directories(table: Table, deleted: Iterable[str]) -> None:
     for _ in range(levels + 1):
         in_parallel(lambda directory: _remove(table, directory), sorted(found))
         found = {d.rpartition("/")[0] for d in found}
+
+
+def remove_directories_of_dropped(table: Table, deleted: Iterable[str]) -> None:
+    """Remove the directories of deleted files, up to that of the table, if they are empty and the table does not exist.
+
+    Writers that did not know that it was dropped or renamed have created them again.
+    """
+    found = {d for path in deleted for d in _directories(table, path)}
+    with suppress(OSError, PaimonError):
+        if not found or table.schema_store.any():
+            return
+        for directory in sorted(found, key=len, reverse=True):
+            _remove(table, directory)
+
+
+def _directories(table: Table, path: str) -> Iterator[str]:
+    """Yield the directories of a file, up to that of the table."""
+    while path.startswith(f"{table.path}/"):
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _is_bucket(below: str, levels: int) -> bool:

@@ -209,6 +209,15 @@ class TestTables:
             c.load_table(T)
         assert c.file_io.exists("/wh/db.db/words/readme.txt")
 
+    def test_a_table_may_be_created_over_empty_directories(self) -> None:
+        c = catalog()
+        c.file_io.mkdirs("/wh/db.db/words/p=1/bucket-0")
+        c.file_io.write("/wh/db.db/words/p=2/bucket-0/data", b"mine")
+        with pytest.raises(AlreadyExistsError, match=r"words contains 'p=2' but"):
+            c.create_table(T, schema())
+        c.file_io.delete("/wh/db.db/words/p=2/bucket-0/data")
+        assert c.create_table(T, schema()).schema.id == 0
+
     def test_stray_files_in_the_schema_directory_do_no_harm(self) -> None:
         c = catalog()
         made = c.create_table(T, schema())

@@ -33,7 +33,7 @@ from paimon_spark.spec.manifest import IndexManifestEntry
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import leaked, violations
 from paimon_spark.testing.tables import new_table, read_arrow
-from tests.small_tables import frame, put
+from tests.small_tables import at_next_schema, frame, put
 
 INSERT, UPDATE, DELETE = 0, 2, 3
 UNAWARE: dict[str, str] = {}
@@ -162,8 +162,7 @@ def test_changes_are_refused_after_vectors_are_switched_off() -> None:
     table = marking_table()
     put(table, *((k, "x") for k in range(4)))
     delete(table, 1)
-    stored = {**table.schema.options, "deletion-vectors.enabled": "false"}
-    off = Table.of(table.identifier, table.path, replace(table.schema, options=stored), table.file_io)
+    off = at_next_schema(table, options={**table.schema.options, "deletion-vectors.enabled": "false"})
     with pytest.raises(UnsupportedError, match="deletion vectors are disabled"):
         delete(off, 2)
     assert values(off) == [(0, "x"), (2, "x"), (3, "x")]

@@ -30,7 +30,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.invariants import violations
 from paimon_spark.testing.tables import new_table, read_arrow
-from tests.small_tables import option_keys
+from tests.small_tables import at_next_schema, option_keys
 from tests.unit.engine.local_sorter import LocalSorter
 
 BUCKETS = {"bucket": "2", "bucket_key": "k", "bucket_append_ordered": "false"}
@@ -287,7 +287,7 @@ def test_writes_are_sorted_without_clustering_by_compaction() -> None:
 def test_tables_of_others_without_columns() -> None:
     table = clustered()
     bare = {k: v for k, v in table.schema.options.items() if k != "clustering.columns"}
-    bad = Table.of(table.identifier, table.path, replace(table.schema, options=bare), table.file_io)
+    bad = at_next_schema(table, options=bare)
     put(bad, seed=1)
     with pytest.raises(OptionError, match=r"needs 'clustering\.columns'"):
         plan_compaction(bad)

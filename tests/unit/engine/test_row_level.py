@@ -24,7 +24,7 @@ from paimon_spark.errors import ConflictError, EngineError, UsageError
 from paimon_spark.spec.kinds import CommitKind
 from paimon_spark.spec.predicate import Comparison
 from paimon_spark.testing.tables import new_table, read_arrow
-from tests.small_tables import frame, option_keys, put
+from tests.small_tables import at_next_schema, frame, option_keys, put
 
 Change = tuple[str | None, int | None, int, tuple[Any, ...]]
 """(file, position, kind, values)."""
@@ -138,7 +138,7 @@ def test_nulls_of_untouched_rows_do_not_become_defaults() -> None:
     plain = append_table()
     put(plain, (1, None), (2, "b"), (3, "c"))
     k, v = plain.schema.fields
-    table = plain.with_schema(replace(plain.schema, fields=(k, replace(v, default_value="new"))))
+    table = at_next_schema(plain, fields=(k, replace(v, default_value="new")))
     rows = {v[0]: (path, at) for path, at, v in placed(table)}
     change(table, [(*rows[2], UPDATE, (2, "B")), (*rows[3], UPDATE, (3, None))])
     assert values(table) == [(1, None), (2, "B"), (3, "new")]

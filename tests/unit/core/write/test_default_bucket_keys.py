@@ -15,13 +15,13 @@ from paimon_spark.engine.insert import WritePlan, complete_write
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.spec.predicate import Comparison, InList, IsNull
 from paimon_spark.testing.tables import new_table
-from tests.small_tables import frame, rows, sorted_rows
+from tests.small_tables import at_next_schema, frame, rows, sorted_rows
 
 
 def table_with_default() -> Table:
     table = new_table({"k": "STRING", "v": "INT"}, options={"bucket": "8", "bucket-key": "k"})
     key, value = table.schema.fields
-    return table.with_schema(replace(table.schema, fields=(replace(key, default_value="none"), value)))
+    return at_next_schema(table, fields=(replace(key, default_value="none"), value))
 
 
 def write_shuffled(table: Table, *given: tuple[str | None, int], bucket_of_null: bool = False, **how: bool) -> None:
