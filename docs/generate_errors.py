@@ -120,7 +120,7 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Read a newer snapshot. If the newest one is affected, restore the file or roll back.",
     ),
     ErrorKind.COMMIT_CONFLICT: (
-        "Another commit conflicts with this one, for example because it compacted the same files.",
+        "Another commit conflicts with this one, for example because it compacted its files or replaced the table.",
         "Nothing was committed. Run the statement again.",
     ),
     ErrorKind.COMMIT_RETRIES_EXHAUSTED: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,9 +14,9 @@ import paimon_spark
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.core.commit.committer import Committed, FileStoreCommit
 from paimon_spark.core.table import Table
-from paimon_spark.errors import ErrorKind, NotFoundError
+from paimon_spark.errors import ConflictError, ErrorKind, NotFoundError
 from paimon_spark.spec.evolution import AddColumn, RenameColumn, SchemaChange, SetOption, apply_changes
-from paimon_spark.testing.faults import FaultFileIO, Recorder
+from paimon_spark.testing.faults import FaultFileIO, Mode, Recorder
 from tests.unit.core import samples
 
 K = pa.schema([("k", pa.int32())])
@@ -119,3 +119,41 @@ def test_a_commit_reads_its_schema_and_lists_the_others_once() -> None:
     commit(replace(made, file_io=FaultFileIO(made.file_io, recorder)))
     about = [(operation, path.rpartition("/")[2]) for operation, path in recorder.log if "/schema" in path]
     assert about == [("read", "schema-0"), ("list", "schema")]
+
+
+def test_a_replaced_table_refuses_rows_of_the_old_layout() -> None:
+    table = samples.table({"bucket": "1"}, keys=["k"])
+    commit(table)
+    replaced = replace(table.schema, id=1, primary_keys=("p",))
+    table.schema_store.try_create(replaced)
+    with pytest.raises(ConflictError, match=r"its primary key is \(p\) instead of \(k\)\. Nothing") as caught:
+        commit(table)
+    assert caught.value.kind is ErrorKind.COMMIT_CONFLICT
+    assert table.snapshots.latest_id() == 1
+    assert commit(table.with_schema(replaced)) == Committed((2,))
+
+
+def test_a_schema_between_the_attempts_of_a_commit_counts() -> None:
+    made = samples.table({"bucket": "1"}, keys=["k"])
+    store = FaultFileIO(made.file_io)
+    store.schedule = Meanwhile(made)
+    with pytest.raises(ConflictError, match="its option 'bucket' is '-1' instead of '1'"):
+        FileStoreCommit(replace(made, file_io=store), sleep=lambda _: None).commit([samples.message(samples.file())])
+    assert made.snapshots.latest_id() == 1
+    assert len(made.file_io.list(made.paths.manifest_dir)) == 0
+
+
+@dataclass
+class Meanwhile:
+    """Replaces a table before its first snapshot is created, and takes the id of that snapshot."""
+
+    table: Table
+    done: bool = False
+
+    def choose(self, operation: str, path: str) -> Mode | None:
+        if operation == "create_exclusive" and path == self.table.paths.snapshot(1) and not self.done:
+            self.done = True
+            replaced = replace(self.table.schema, id=1, options={"bucket": "-1"})
+            self.table.schema_store.try_create(replaced)
+            self.table.snapshots.try_create(replace(samples.snapshot(1), schema_id=1))
+        return None
