@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.engine.select import SelectPlan
@@ -15,7 +15,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 
 _PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
-_AT = "_at_"
+_AT = reserved("_at_")
 
 
 class RowCounter:

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from paimon_spark.spec.kinds import ROW_ID, ROW_ID_FIELD_ID, SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD_ID
+from paimon_spark.spec.kinds import KEY_PREFIX, ROW_ID, ROW_ID_FIELD_ID, SEQUENCE_NUMBER, SEQUENCE_NUMBER_FIELD_ID
 from paimon_spark.spec.types import MAX_LENGTH, AtomicType, DataField, TypeRoot
 
-ROW_KIND = "_row_kind_"
+
+def reserved(name: str) -> str:
+    """Return the name of a column beside those of a table, none of which can have it.
+
+    Paimon reserves the prefix for the keys in data files; rows in memory do not have these columns.
+    """
+    return f"{KEY_PREFIX}{name}"
+
+
+ROW_KIND = reserved("_row_kind_")
 """The kind of each row between Spark and the table, as int8."""
 ROW_KIND_FIELD = DataField(-1, ROW_KIND, AtomicType(TypeRoot.TINYINT, nullable=False))
-SHUFFLE_BUCKET = "_bucket_"
+SHUFFLE_BUCKET = reserved("_bucket_")
 """The bucket of a row to write, as int32; for tables with fixed buckets."""
-SHUFFLE_HASH = "_hash_"
+SHUFFLE_HASH = reserved("_hash_")
 """The hash of the key of a row to write, as int32; for tables with dynamic buckets."""
-EXISTING_BUCKET = "_existing_bucket_"
+EXISTING_BUCKET = reserved("_existing_bucket_")
 """The bucket of a row that is in the table, as int32, null for a row to write; for cross-partition upserts."""
-SHUFFLE_ORDER = "_order_"
+SHUFFLE_ORDER = reserved("_order_")
 """The position of a row among those to write, as int64, where rows of one key come from several tasks."""
 LEVEL = "_LEVEL"
 """The level of the file of each row that is merged, as int8; only where a merge depends on it."""

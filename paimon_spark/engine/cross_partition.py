@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.buckets.bucket_hash import hash_rows
-from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, ROW_KIND, SHUFFLE_HASH
+from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, ROW_KIND, SHUFFLE_HASH, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import Split, plan_splits
@@ -25,7 +25,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.format.base import DEFAULT_BATCH_ROWS
 from paimon_spark.spec.predicate import AlwaysTrue, Predicate
 
-_ORDER = "_order_"
+_ORDER = reserved("_order_")
 
 
 def recent_splits(table: Table, snapshot_id: int | None) -> tuple[Split, ...]:
@@ -62,7 +62,7 @@ def with_existing_keys(
     Args:
         table: the table.
         snapshot_id: the state that the rows are written to; None to ignore stored rows.
-        batches: rows with all columns of the table, optionally with ``_row_kind_`` (int8).
+        batches: rows with all columns of the table, optionally with `ROW_KIND` (int8).
     """
     rules = WriteRules.of(table)
     given = [_new(prepare_batch(b, rules), rules) for b in batches if b.num_rows]

@@ -336,7 +336,7 @@ def write_arrow(
 
     Args:
         table: the target table.
-        batches: rows with all columns of the table, optionally with ``_row_kind_`` (int8).
+        batches: rows with all columns of the table, optionally with `ROW_KIND` (int8).
         overwrite: see `plan_write`.
         static_partitions: see `plan_write`.
         runner: runs the compaction; in this process by default.

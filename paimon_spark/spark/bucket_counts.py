@@ -16,6 +16,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StructType
 
 from paimon_spark.core.arrow import constant_column
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.table import Table
@@ -31,7 +32,7 @@ from paimon_spark.spec.quoted_text import quoted_name
 from paimon_spark.spec.rows import encode_row
 from paimon_spark.spec.types import AtomicType, TypeRoot
 
-BUCKETS = "_buckets_"
+BUCKETS = reserved("_buckets_")
 _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
@@ -39,7 +40,7 @@ _FLOATS = (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 def with_bucket_counts(
     session: SparkSession, plan: WritePlan, frame: DataFrame
 ) -> Iterator[tuple[WritePlan, DataFrame]]:
-    """Yield the plan with a number of buckets for each partition, and the rows with that number in ``_buckets_``.
+    """Yield the plan with a number of buckets for each partition, and the rows with that number in `BUCKETS`.
 
     Rows of partitions that may be new are counted first; they are kept by Spark in between, so that the query runs
     once.

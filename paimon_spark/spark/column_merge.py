@@ -8,7 +8,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, TRACKING_FIELDS, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, TRACKING_FIELDS, VECTOR, reserved
 from paimon_spark.core.table import Table
 from paimon_spark.engine.column_merge import UPDATE_SET
 from paimon_spark.engine.insert import WriteResult
@@ -25,7 +25,7 @@ from paimon_spark.spec.kinds import ROW_ID, Operation, RowKind
 from paimon_spark.sqlparse.fragments import Scope, Side, resolve_expression, resolve_settings
 
 _PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
-_OF_TARGET = "__target_"
+_OF_TARGET = reserved("_target_")
 
 
 class SparkColumnMerge:

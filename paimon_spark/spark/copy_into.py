@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StringType, StructField, StructType
 
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.commit.committer import Committed
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.row_level.upserted_rows import upserts
@@ -41,7 +42,7 @@ LOADED = [
     ("first_error", "string", True),
 ]
 """Name, Spark type and nullability of the columns of a load's answer: one row for each file."""
-_CORRUPT, _FILE, _ERROR, _MORE = "__corrupt__", "__file__", "__error__", "__more__"
+_CORRUPT, _FILE, _ERROR, _MORE = map(reserved, ("_corrupt_", "_file_", "_error_", "_more_"))
 _SHOWN = 100
 _CODECS = {"GZIP": ".gz", "BZIP2": ".bz2", "ZSTD": ".zst", "SNAPPY": ".snappy", "LZ4": ".lz4", "DEFLATE": ".deflate"}
 _UNREADABLE = ("[FAILED_READ_FILE", "[CANNOT_READ_FILE_FOOTER", "[MALFORMED_")

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType
 
-from paimon_spark.core.columns import ROW_KIND
+from paimon_spark.core.columns import ROW_KIND, reserved
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import WriteResult
 from paimon_spark.engine.merge_into import CONDITIONED_TOGETHER, Clause, MergeAction, MergeRequest
@@ -37,7 +37,7 @@ from paimon_spark.sqlparse.fragments import (
 )
 
 TARGET, SOURCE = "__target__", "__source__"
-_IN_TARGET, _IN_SOURCE, _CLAUSE = "__in_target__", "__in_source__", "__clause__"
+_IN_TARGET, _IN_SOURCE, _CLAUSE = map(reserved, ("_in_target_", "_in_source_", "_clause_"))
 _MATCHED = (Clause.MATCHED_UPSERT, Clause.MATCHED_DELETE)
 _BY_SOURCE = (Clause.BY_SOURCE_UPSERT, Clause.BY_SOURCE_DELETE)
 

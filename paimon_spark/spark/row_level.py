@@ -12,7 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX, ROW_KIND, VECTOR
+from paimon_spark.core.columns import FILE_PATH, METADATA_COLUMNS, ROW_INDEX, ROW_KIND, VECTOR, reserved
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.table import Table
@@ -35,7 +35,7 @@ from paimon_spark.spark.writes import run_writers, write_frame, write_tasks, wri
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.merge_rules import check_statement
 
-_TO = "_to_"
+_TO = reserved("_to_")
 _log = logging.getLogger(__name__)
 
 
@@ -52,7 +52,7 @@ def change_rows(
 
     For `changes` see `plan_changes`.
 
-    The frame has the table's columns in order and ``_row_kind_``; for a table without a primary key also the file,
+    The frame has the table's columns in order and `ROW_KIND`; for a table without a primary key also the file,
     position and deletion vector of the row that is removed or replaced, and for one with a primary key if all rows are
     to be deleted.
 

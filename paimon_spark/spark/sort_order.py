@@ -9,13 +9,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import BinaryType, StructType
 
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.table import Table
 from paimon_spark.spark.arrow_map import map_in_arrow
 from paimon_spark.spark.executor.worker import add_curve
 from paimon_spark.spec.clustering import Order
 from paimon_spark.spec.quoted_text import quoted_name
 
-_CURVE = "__curve__"
+_CURVE = reserved("_curve_")
 
 
 def in_order(rows: DataFrame, table: Table, order: Order, columns: Sequence[str], ranges: int | None) -> DataFrame:

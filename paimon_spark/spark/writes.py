@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from paimon_spark.core.columns import ROW_KIND_FIELD, SHUFFLE_BUCKET, SHUFFLE_HASH
+from paimon_spark.core.columns import ROW_KIND_FIELD, SHUFFLE_BUCKET, SHUFFLE_HASH, reserved
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json
 from paimon_spark.core.compact.clustering import clusters_writes, table_clustering
 from paimon_spark.core.maintenance.abandoned_files import clean_up_abandoned
@@ -53,7 +53,7 @@ from paimon_spark.spark.types import plain_struct
 from paimon_spark.spec.kinds import BucketMode, Operation
 from paimon_spark.spec.predicate import Predicate
 
-_ROUTE = "_route_"
+_ROUTE = reserved("_route_")
 """The bucket of a row for the shuffle only; the writer computes it from the number of buckets of the partition."""
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.buckets.bucket_hash import hash_rows
-from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, ROW_KIND, SHUFFLE_HASH
+from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, ROW_KIND, SHUFFLE_HASH, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.cross_partition import CrossPartitionWriter
@@ -18,7 +18,7 @@ from paimon_spark.engine.select import plan_select
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
 
-_ORDER = "_order_"
+_ORDER = reserved("_order_")
 
 
 def write_moving(

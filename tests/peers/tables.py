@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from paimon_spark.api.row_changes import deletions
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
@@ -138,7 +139,7 @@ def arrow(table: Table, rows: list[list[Any]], kind: RowKind = RowKind.INSERT) -
     data = pa.Table.from_arrays(columns, schema=schema)
     if kind is RowKind.INSERT:
         return data
-    return data.append_column("_row_kind_", pa.array([int(kind)] * len(rows), pa.int8()))
+    return data.append_column(ROW_KIND, pa.array([int(kind)] * len(rows), pa.int8()))
 
 
 def fill(table: Table, kind: Kind) -> None:

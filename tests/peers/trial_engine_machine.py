@@ -21,6 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
@@ -110,7 +111,7 @@ class TwoSided:
             pa.array([_for_arrow(row[i], f) for _, row in rows], schema.field(i).type) for i, f in enumerate(fields)
         ]
         arrays.append(pa.array([int(k) for k, _ in rows], pa.int8()))
-        write_arrow(self.load(), pa.table(arrays, names=[*schema.names, "_row_kind_"]))
+        write_arrow(self.load(), pa.table(arrays, names=[*schema.names, ROW_KIND]))
 
     def compact(self, side: Side, *, full: bool) -> None:
         """Merge files."""

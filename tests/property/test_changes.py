@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
@@ -90,7 +91,7 @@ class History:
         types = (pa.int32(), pa.int32(), pa.string())
         arrays: list[Any] = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
         arrays.append(pa.array([KINDS.index(k) for k in kinds], pa.int8()))
-        return pa.table(arrays, names=["p", "k", "v", "_row_kind_"])
+        return pa.table(arrays, names=["p", "k", "v", ROW_KIND])
 
     def changes(self, a: int, b: int, mode: str, *, kinds: bool = True) -> list[Any]:
         options = {"incremental-between": f"{a},{b}", "incremental-between-scan-mode": mode}

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
@@ -166,7 +167,7 @@ class History:
             f.name: pa.array([row[f.name] for _, row in versions], to_arrow_type(f.type))
             for f in self.table.schema.fields
         }
-        arrays["_row_kind_"] = pa.array([KINDS.index(kind) for kind, _ in versions], pa.int8())
+        arrays[ROW_KIND] = pa.array([KINDS.index(kind) for kind, _ in versions], pa.int8())
         return pa.table(arrays)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.levels import sections
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
@@ -39,7 +40,7 @@ STEPS = st.lists(
     max_size=14,
 )
 SCHEMA = pa.schema(
-    [("k", pa.int32()), ("s", pa.string()), ("p", pa.int32()), ("ts", pa.int32()), ("_row_kind_", pa.int8())]
+    [("k", pa.int32()), ("s", pa.string()), ("p", pa.int32()), ("ts", pa.int32()), (ROW_KIND, pa.int8())]
 )
 COLUMNS = {"k": "INT", "s": "STRING", "p": "INT", "ts": "INT"}
 

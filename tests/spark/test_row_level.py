@@ -292,6 +292,27 @@ def test_rows_are_marked_in_deletion_vectors(spark: SparkSession, warehouse: Pat
     assert rows(spark, "SELECT id FROM t ORDER BY id") == [(i,) for i in expected]
 
 
+@KINDS
+def test_columns_of_any_name_keep_their_values(spark: SparkSession, properties: str) -> None:
+    names = ("_to_", "_row_kind_", "_bucket_", "_hash_", "_order_", "_route_")
+    columns = ", ".join(f"{name} INT" for name in names)
+    spark.sql(f"CREATE TABLE t (id INT, {columns}) {properties}")
+    spark.sql(f"INSERT INTO t SELECT id, {', '.join(f'id + {n}' for n in range(len(names)))} FROM range(20)")
+    spark.sql("UPDATE t SET _to_ = -1 WHERE id < 4")
+    spark.sql("DELETE FROM t WHERE _row_kind_ = 8")
+    spark.sql(
+        f"MERGE INTO t USING (SELECT 5 AS id UNION ALL SELECT 50) s ON t.id = s.id "
+        f"WHEN MATCHED THEN UPDATE SET _bucket_ = 99 "
+        f"WHEN NOT MATCHED THEN INSERT (id, {', '.join(names)}) VALUES (s.id, {', '.join('0' for _ in names)})"
+    )
+    expected = [[i, *(i + n for n in range(len(names)))] for i in range(20) if i != 7]
+    for row in expected[:4]:
+        row[1] = -1
+    expected[5][3] = 99
+    expected.append([50, *(0 for _ in names)])
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [tuple(row) for row in expected]
+
+
 def test_where_a_row_is_can_be_selected(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT)")
     spark.sql("INSERT INTO t VALUES (7), (8)")

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.merge.aggregates.value_codes import value_codes
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, retracts, take
@@ -20,7 +21,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 
-_KEY = "_key_"
+_KEY = reserved("_key_")
 """The number of the key of each row, which identifies merged rows if a merge drops keys."""
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk
 from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.compact.clustering import clusters_writes, table_clustering
 from paimon_spark.core.compact.space_filling_curves import hilbert_keys, zorder_keys
 from paimon_spark.core.merge.keys import Column, null_first_columns
@@ -135,7 +136,7 @@ class ClusterSorter:
 
 def _place(i: int, column: Column) -> DataField:
     root = TypeRoot.BIGINT if isinstance(column, np.ndarray) else TypeRoot.VARBINARY
-    return DataField(-1 - i, f"__place_{i}__", AtomicType(root, nullable=False))
+    return DataField(-1 - i, reserved(f"_place_{i}_"), AtomicType(root, nullable=False))
 
 
 def _pieces(rows: pa.Table) -> Iterator[pa.Table]:

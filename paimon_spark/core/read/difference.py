@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.columns import reserved
 from paimon_spark.core.merge.aggregates.value_codes import value_codes
 from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, gather, retracts, take
 from paimon_spark.core.merge.sort_merge import MergeOrder, merge_key_groups
@@ -18,7 +19,7 @@ from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
 from paimon_spark.spec.types import DataField
 
-_SIDE = "_SIDE"
+_SIDE = reserved("_side_")
 _BEFORE, _AFTER = 0, 1
 
 

@@ -45,7 +45,7 @@ def replay_order(store: ManifestStore, snapshot: Snapshot, entries: Iterable[Man
 def split_rows(table: Table, split: Split, number: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield the rows of a split and the position of each batch among those of all splits.
 
-    The rows of postponed files come as they were written, with their kinds in ``_row_kind_``; others are merged. Those
+    The rows of postponed files come as they were written, with their kinds in `ROW_KIND`; others are merged. Those
     of one branch of a chain table keep their retracts, which delete rows of earlier partitions.
 
     Args:

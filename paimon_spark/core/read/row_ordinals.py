@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import ROW_INDEX
+from paimon_spark.core.columns import ROW_INDEX, reserved
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.format.arrays import I64
@@ -18,7 +18,7 @@ from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import Predicate
 from paimon_spark.spec.types import DataField
 
-ORDINAL = "_ordinal_"
+ORDINAL = reserved("_ordinal_")
 """The ordinal of each row, as int64."""
 
 

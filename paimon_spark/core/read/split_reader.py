@@ -57,7 +57,7 @@ def read_split(
         split: files of one bucket.
         columns: columns to return, in this order; all by default.
         predicate: filter over columns of the table, applied exactly.
-        keep_kinds: keep retracts, and append the column ``_row_kind_`` (int8).
+        keep_kinds: keep retracts, and append the column `ROW_KIND` (int8).
         metadata_columns: names of `METADATA_FIELDS`, appended in this order. A merged row has the location of the
             version that won. The tracking columns require a table with row tracking.
         batch_rows: maximum number of rows per batch.

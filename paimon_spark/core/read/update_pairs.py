@@ -19,10 +19,10 @@ from paimon_spark.spec.kinds import RowKind
 def packed_pairs(
     batches: Iterable[pa.RecordBatch], *, pairs: bool, plain: Collection[str] = ()
 ) -> Iterator[pa.RecordBatch]:
-    """Yield rows with arrays as columns, and the kind in ``_row_kind_``.
+    """Yield rows with arrays as columns, and the kind in `ROW_KIND`.
 
     Args:
-        batches: rows with their kinds in ``_row_kind_``.
+        batches: rows with their kinds in `ROW_KIND`.
         pairs: whether a -U directly before a +U is one row with it: the earlier value comes first, and the kind is +U.
         plain: names of columns that are no arrays; a pair has the value of its first row.
     """

@@ -44,7 +44,7 @@ _NUMBER = "_number_"
 class ColumnUpdater(AbortableWriter):
     """Applies the changes of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
+    A batch has the columns of the table, `ROW_KIND` (int8), and the file, position and deletion vector of the row:
     all are set for a row to delete or update, and null for a new row. Of an updated row, the changed columns count.
     Rows are sorted by file and position, new rows first. Memory: the old values of some rows of a range, and the
     changes of these rows.

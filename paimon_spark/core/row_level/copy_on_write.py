@@ -33,7 +33,7 @@ from paimon_spark.spec.kinds import ROW_ID, RowKind
 class CopyOnWriteRewriter(AbortableWriter):
     """Applies the changes of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8), and the file and position of the row: both are set for
+    A batch has the columns of the table, `ROW_KIND` (int8), and the file and position of the row: both are set for
     a row to delete or update, and null for a new row. Rows are sorted by file and position, new rows first.
     """
 

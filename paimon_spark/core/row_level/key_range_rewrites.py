@@ -51,7 +51,7 @@ _STATED_AT_ONCE = 8
 class KeyRangeRewriter(AbortableWriter):
     """Applies the changes of one task, which has all changes of its buckets.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8) and the file of a version of the row: a row of kind
+    A batch has the columns of the table, `ROW_KIND` (int8) and the file of a version of the row: a row of kind
     ``-D`` is removed, any other gets exactly the values that are given. Rows come in any order.
 
     Args:

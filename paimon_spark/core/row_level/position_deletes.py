@@ -29,7 +29,7 @@ from paimon_spark.spec.kinds import RowKind
 class PositionDeleteWriter(AbortableWriter):
     """Applies the changes of one task.
 
-    A batch has the columns of the table, ``_row_kind_`` (int8), and the file, position and deletion vector of the row:
+    A batch has the columns of the table, `ROW_KIND` (int8), and the file, position and deletion vector of the row:
     all are set for a row to delete or update, and null for a new row.
     """
 

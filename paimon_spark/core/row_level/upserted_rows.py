@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR, reserved
 from paimon_spark.core.merge.keys import Column, key_order, null_first_columns, sequence_codes
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ErrorKind, UsageError
@@ -35,7 +35,7 @@ _INEXACT = (*_FLOATS, TypeRoot.CHAR)
 """The types of which different values may be equal keys."""
 _FEWEST = 1 << 20
 """Minimum number of stored rows that are looked up at once."""
-_AT, _ROW = "_at_", "_row_"
+_AT, _ROW = map(reserved, ("_at_", "_row_"))
 
 
 @dataclass(frozen=True, slots=True)

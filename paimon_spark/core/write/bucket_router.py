@@ -31,7 +31,7 @@ class BucketRouter:
         self._tasks = tasks
 
     def route(self, batches: Iterable[tuple[int, pa.RecordBatch]]) -> Iterator[tuple[int, int, pa.Table]]:
-        """Yield task, position and rows, with their buckets in ``_bucket_``; rows of one task stay in order.
+        """Yield task, position and rows, with their buckets in `SHUFFLE_BUCKET`; rows of one task stay in order.
 
         Args:
             batches: rows, and the position of each batch.

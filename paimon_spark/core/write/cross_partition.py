@@ -90,7 +90,7 @@ class _Resolved:
 class CrossPartitionWriter(AbortableWriter):
     """Writes the rows of one task, which come sorted by key, existing rows first.
 
-    A batch has all columns of the table, ``_hash_`` (the hash of the primary key) and ``_existing_bucket_``, which is
+    A batch has all columns of the table, `SHUFFLE_HASH` (the hash of the primary key) and `EXISTING_BUCKET`, which is
     null for new rows; of existing rows, only the primary key and the partition columns count.
 
     Args:

@@ -51,7 +51,7 @@ class LocalMerger:
         self._size = 0
 
     def add(self, batch: pa.RecordBatch) -> Iterator[pa.Table]:
-        """Take the input rows of a `TableWriter`; yield those that go on: all columns of the table and ``_row_kind_``.
+        """Take the input rows of a `TableWriter`; yield those that go on: all columns of the table and `ROW_KIND`.
 
         Raises:
             UsageError: a null in a NOT NULL column, or a value or kind that does not fit.

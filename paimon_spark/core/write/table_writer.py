@@ -131,9 +131,9 @@ class AbortableWriter(ABC):
 class TableWriter(AbortableWriter):
     """Writes the rows of one task.
 
-    A batch has all columns of the table in order and may carry ``_row_kind_`` (int8), ``_bucket_`` (int32, tables with
-    fixed buckets) or ``_hash_`` (int32, dynamic buckets), computed upstream. Nulls become the default value of their
-    column, unless `fill_defaults` is off: rows that were in the table before keep their nulls.
+    A batch has all columns of the table in order and may carry `ROW_KIND` (int8), `SHUFFLE_BUCKET` (int32, tables with
+    fixed buckets) or `SHUFFLE_HASH` (int32, dynamic buckets), computed upstream. Nulls become the default value of
+    their column, unless `fill_defaults` is off: rows that were in the table before keep their nulls.
 
     Args:
         table: the table.

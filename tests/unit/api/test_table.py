@@ -12,6 +12,7 @@ import pytest
 import paimon_spark
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.api.table import TableHandle
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.errors import (
     AlreadyExistsError,
     ArgumentError,
@@ -147,7 +148,7 @@ def test_types_of_one_family_are_taken_if_the_values_fit(catalog: CatalogHandle)
     [
         (lambda t: t.drop_columns(["v"]), ErrorKind.COLUMN_NOT_FOUND, "lack the column 'v'"),
         (lambda t: t.rename_columns(["k", "P", "v"]), ErrorKind.COLUMN_NOT_FOUND, "Did you mean 'p'"),
-        (lambda t: t.append_column("_row_kind_", pa.array([3], pa.int8())), ErrorKind.COLUMN_NOT_FOUND, "_row_kind_"),
+        (lambda t: t.append_column(ROW_KIND, pa.array([3], pa.int8())), ErrorKind.COLUMN_NOT_FOUND, ROW_KIND),
         (lambda t: t.append_column("v", t.column("v")), ErrorKind.INVALID_ARGUMENT, "more than once"),
         (lambda t: t.set_column(0, "k", pa.array(["1"])), ErrorKind.TYPE_MISMATCH, "'k'.* is INT.*string"),
         (lambda t: t.set_column(0, "k", pa.array([1.0])), ErrorKind.TYPE_MISMATCH, "double"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.table import Table
 from paimon_spark.engine.fallback import plan_reads, read_plans
@@ -59,11 +60,11 @@ def put(table: Table, branch: str, dt: str, *rows: Row, overwrite: Overwrite | N
         "k": pa.array([k for k, _, _ in rows], pa.int32()),
         "v": pa.array([v for _, v, _ in rows], pa.int32()),
         "a": pa.array([a for _, _, a in rows], pa.string()),
-        "_row_kind_": pa.array([3 if a is None else 0 for _, _, a in rows], pa.int8()),
+        ROW_KIND: pa.array([3 if a is None else 0 for _, _, a in rows], pa.int8()),
         "dt": pa.array([dt] * n, pa.string()),
         **{name: pa.array([text] * n, pa.string()) for name, text in fixed.items()},
     }
-    names = [*(c for c in table.schema.field_names), "_row_kind_"]
+    names = [*(c for c in table.schema.field_names), ROW_KIND]
     write_arrow(on_branch(table, branch), pa.table({c: columns[c] for c in names}), overwrite=overwrite)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.deletion_vectors import vector_refs
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -37,7 +38,7 @@ def put(table: Table, *rows: tuple[Any, ...], **how: Any) -> None:
     schema = to_arrow_schema(table.schema.fields)
     columns = [pa.array(c, t) for c, t in zip(zip(*values, strict=True), schema.types, strict=True)]
     batch = pa.table(dict(zip(schema.names, columns, strict=True)))
-    batch = batch.append_column("_row_kind_", pa.array([SHORT[k] for k in kinds], pa.int8()))
+    batch = batch.append_column(ROW_KIND, pa.array([SHORT[k] for k in kinds], pa.int8()))
     write_arrow(table, batch, **how)
 
 

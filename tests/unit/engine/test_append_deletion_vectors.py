@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paimon_spark.api.row_changes import deletions
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.commit_message import CommitMessage, messages_from_json, messages_to_json
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
@@ -78,7 +78,7 @@ def placed(table: Table) -> dict[int, tuple[Place, tuple[Any, ...]]]:
 
 def batch(table: Table, changes: Sequence[Change]) -> pa.Table:
     rows = frame(table, [c[2] for c in changes])
-    rows = rows.append_column("_row_kind_", pa.array([c[1] for c in changes], pa.int8()))
+    rows = rows.append_column(ROW_KIND, pa.array([c[1] for c in changes], pa.int8()))
     for i, (name, kind) in enumerate([(FILE_PATH, pa.string()), (ROW_INDEX, pa.int64()), (VECTOR, pa.int64())]):
         rows = rows.append_column(name, pa.array([c[0][i] for c in changes], kind))
     return rows

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.table import Table
 from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, aggregated
@@ -187,7 +188,7 @@ def test_rewritten_deltas_keep_their_retracts(
 
     def add(branch: str, dt: str, *rows: tuple[int, int, int, int]) -> None:
         k, v, n, kinds = (pa.array(c, pa.int32()) for c in zip(*rows, strict=True))
-        columns = {"k": k, "v": v, "n": n, "dt": [dt] * len(rows), "_row_kind_": kinds.cast(pa.int8())}
+        columns = {"k": k, "v": v, "n": n, "dt": [dt] * len(rows), ROW_KIND: kinds.cast(pa.int8())}
         write_arrow(on_branch(table, branch), pa.table(columns))
 
     def sums() -> list[tuple[object, object]]:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.splits import splits_from_json, splits_to_json
 from paimon_spark.core.table import Table
@@ -38,7 +39,7 @@ def write(table: Table, *rows: tuple[Any, ...], kind: str = "+I") -> None:
         to_arrow_schema(table.schema.fields).remove_metadata()
     )
     kinds = pa.array([KINDS[kind]] * len(rows), pa.int8())
-    write_arrow(table, data.append_column("_row_kind_", kinds) if table.is_primary_key_table else data)
+    write_arrow(table, data.append_column(ROW_KIND, kinds) if table.is_primary_key_table else data)
 
 
 def compact(table: Table) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.read.superseded_rows import superseded_rows
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.system.tables import system_table
@@ -121,8 +122,8 @@ def test_waiting_rows_are_hidden(table: Table) -> None:
 def test_the_audit_log_has_the_deletes(table: Table) -> None:
     plan = plan_select(table, how=ReadOptions(keep_kinds=True))
     found = pa.Table.from_batches(read_batches(plan)).to_pylist()
-    assert sorted(r["id"] for r in found if r["_row_kind_"] == RowKind.DELETE) == [9]
-    assert sorted(r["id"] for r in found if r["_row_kind_"] != RowKind.DELETE) == [r[0] for r in ROWS]
+    assert sorted(r["id"] for r in found if r[ROW_KIND] == RowKind.DELETE) == [9]
+    assert sorted(r["id"] for r in found if r[ROW_KIND] != RowKind.DELETE) == [r[0] for r in ROWS]
 
 
 def test_the_table_without_merging_has_all_rows(table: Table) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.insert import write_arrow
@@ -25,7 +26,7 @@ def put(table: Table, rows: list[tuple[Any, ...]], kind: RowKind | None = None, 
     columns = [pa.array([r[i] for r in rows], t) for i, t in enumerate((pa.int64(), pa.int32(), pa.string()))]
     batch = pa.table(columns, names=["k", "v", "p"])
     if kind is not None:
-        batch = batch.append_column("_row_kind_", pa.array([int(kind)] * len(rows), pa.int8()))
+        batch = batch.append_column(ROW_KIND, pa.array([int(kind)] * len(rows), pa.int8()))
     write_arrow(table, batch, **how)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.table import Table
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
@@ -95,7 +96,7 @@ def test_an_overwrite_forgets_the_rows_before() -> None:
 
 
 def test_deletes_are_refused_or_ignored() -> None:
-    delete = pa.table({"k": pa.array([1], pa.int32()), "v": ["x"], "_row_kind_": pa.array([3], pa.int8())})
+    delete = pa.table({"k": pa.array([1], pa.int32()), "v": ["x"], ROW_KIND: pa.array([3], pa.int8())})
     table = first_row_table()
     write(table, (1, "a"))
     with pytest.raises(UnsupportedError, match=r"-D.*first-row.*ignore-delete"):

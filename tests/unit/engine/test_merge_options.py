@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.errors import OptionError, PaimonError, UnsupportedError
@@ -138,4 +139,4 @@ def write(table: Table, kind: str = "+I", **values: Any) -> None:
     kinds = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
     types = {"k": pa.int32(), "g": pa.int32(), "a": pa.int32(), "s": pa.string(), "l": pa.int32()}
     columns = {n: pa.array([v], types[n]) for n, v in values.items()}
-    write_arrow(table, pa.table({**columns, "_row_kind_": pa.array([kinds[kind]], pa.int8())}))
+    write_arrow(table, pa.table({**columns, ROW_KIND: pa.array([kinds[kind]], pa.int8())}))

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.top import RowOrder
 from paimon_spark.core.table import Table
@@ -97,7 +97,7 @@ class RandomTable:
         data = pa.Table.from_pylist([{n: g[n] for n in schema.names} for g in given], schema)
         if self.kind in REMOVES:
             kinds = [self.rng.choice([0, 0, 0, 3]) for _ in given]
-            data = data.append_column("_row_kind_", pa.array(kinds, pa.int8()))
+            data = data.append_column(ROW_KIND, pa.array(kinds, pa.int8()))
         write_arrow(self.table, data)
 
     def remove(self) -> None:
@@ -113,7 +113,7 @@ class RandomTable:
         rows = pa.Table.from_batches(found)
         gone = rows.filter(pa.array([self.rng.random() < 0.2 for _ in range(len(rows))], pa.bool_()))
         if len(gone):
-            gone = gone.append_column("_row_kind_", pa.array([3] * len(gone), pa.int8()))
+            gone = gone.append_column(ROW_KIND, pa.array([3] * len(gone), pa.int8()))
             ordered = gone.sort_by([(FILE_PATH, "ascending"), (ROW_INDEX, "ascending")])
             change_arrow(self.table, ordered, Operation.DELETE)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
@@ -87,7 +88,7 @@ def test_a_deleted_row_does_not_come_back() -> None:
     table = postponed()
     write(table, (1, "a"))
     compact(table)
-    rows = pa.table({"k": pa.array([1], pa.int32()), "v": ["a"], "_row_kind_": pa.array([3], pa.int8())})
+    rows = pa.table({"k": pa.array([1], pa.int32()), "v": ["a"], ROW_KIND: pa.array([3], pa.int8())})
     write_arrow(table, rows)
     compact(table)
     assert sorted_rows(table) == []
@@ -197,7 +198,7 @@ def test_postponed_rows_are_merged_on_read() -> None:
         "k": pa.array([0, 12], pa.int32()),
         "v": ["", ""],
         "p": ["x", "x"],
-        "_row_kind_": pa.array([3, 3], pa.int8()),
+        ROW_KIND: pa.array([3, 3], pa.int8()),
     }
     write_arrow(table, pa.table(gone))
     expected = [(k, "old" if k < 10 else "new", "x") for k in range(1, 30) if k != 12] + [(1, "b", "y")]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX
+from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND
 from paimon_spark.core.commit.committer import Committed, EmptyCommit
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.row_level.copy_on_write import CopyOnWriteRewriter
@@ -54,7 +54,7 @@ def change(table: Table, changes: Sequence[Change], operation: Any = "UPDATE") -
 def batch(table: Table, changes: Sequence[Change]) -> pa.Table:
     ordered = sorted(changes, key=lambda c: (c[0] or "", c[1] or 0))
     rows = frame(table, [c[3] for c in ordered])
-    rows = rows.append_column("_row_kind_", pa.array([c[2] for c in ordered], pa.int8()))
+    rows = rows.append_column(ROW_KIND, pa.array([c[2] for c in ordered], pa.int8()))
     rows = rows.append_column(FILE_PATH, pa.array([c[0] for c in ordered], pa.string()))
     return rows.append_column(ROW_INDEX, pa.array([c[1] for c in ordered], pa.int64()))
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
 from paimon_spark.core.scan.splits import plan_splits
@@ -63,7 +64,7 @@ def change(table: Table, changes: dict[int, str | None], new: Sequence[tuple[Any
     )
     values = [*new, *((r["k"], changes[r["k"]]) for r in old)]
     kinds = [*(INSERT for _ in new), *(DELETE if changes[r["k"]] is None else UPDATE for r in old)]
-    batch = frame(table, values).append_column("_row_kind_", pa.array(kinds, pa.int8()))
+    batch = frame(table, values).append_column(ROW_KIND, pa.array(kinds, pa.int8()))
     places = zip(PLACES[:3], (pa.string(), pa.int64(), pa.int64()), strict=True)
     for name, kind in places:
         batch = batch.append_column(name, pa.array([*(None for _ in new), *(r[name] for r in old)], kind))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.commit.change_set import Change, append_part
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
@@ -160,7 +161,7 @@ def test_the_audit_log_has_the_snapshots() -> None:
     put(table, ("-D", 1, None))
     plan = plan_select(table, how=ReadOptions(keep_kinds=True))
     found = [
-        (r["k"], r["_row_kind_"], r[SEQUENCE_NUMBER])
+        (r["k"], r[ROW_KIND], r[SEQUENCE_NUMBER])
         for split in plan.splits
         for batch in read_split(table, split, ["k"], keep_kinds=True, metadata_columns=[SEQUENCE_NUMBER])
         for r in batch.to_pylist()

@@ -9,6 +9,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
@@ -32,7 +33,7 @@ Attempt = Callable[[Table], None]
 def rows(table: Table, ids: range, kind: int | None = None) -> pa.Table:
     data = pa.table({"id": pa.array(ids, pa.int32()), "v": pa.array(ids, pa.int32())})
     data = data.cast(to_arrow_schema(table.schema.fields).remove_metadata())
-    return data if kind is None else data.append_column("_row_kind_", pa.array([kind] * len(ids), pa.int8()))
+    return data if kind is None else data.append_column(ROW_KIND, pa.array([kind] * len(ids), pa.int8()))
 
 
 def write_batch(table: Table, query: str, number: int, ids: range) -> None:
@@ -77,7 +78,7 @@ def beside(table: Table, rng: Random, deleted: set[int]) -> None:
         if gone:
             data = pa.table({"id": pa.array(gone, pa.int32()), "v": pa.array(gone, pa.int32())})
             data = data.cast(to_arrow_schema(table.schema.fields).remove_metadata())
-            write_arrow(table, data.append_column("_row_kind_", pa.array([3] * len(gone), pa.int8())))
+            write_arrow(table, data.append_column(ROW_KIND, pa.array([3] * len(gone), pa.int8())))
             deleted.update(gone)
 
 

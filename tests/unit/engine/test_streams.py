@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.manifest_cache import clear_cache
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -66,7 +67,7 @@ def rows(table: Table, *values: tuple[int, int], kind: str = "+I") -> pa.Table:
     data = data.cast(to_arrow_schema(table.schema.fields).remove_metadata())
     if not table.is_primary_key_table:
         return data
-    return data.append_column("_row_kind_", pa.array([KINDS[kind]] * len(values), pa.int8()))
+    return data.append_column(ROW_KIND, pa.array([KINDS[kind]] * len(values), pa.int8()))
 
 
 def write(table: Table, *values: tuple[int, int], kind: str = "+I") -> None:

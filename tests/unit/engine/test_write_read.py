@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.columns import ROW_KIND, SHUFFLE_HASH
 from paimon_spark.core.commit.committer import Committed, EmptyCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.scan.scan import scan
@@ -47,7 +48,7 @@ def batch(table: Table, *rows: Row) -> pa.Table:
     fields = table.schema.fields
     arrays = {f.name: pa.array([v[i] for v in values], to_arrow_type(f.type)) for i, f in enumerate(fields)}
     if any(k is not None for k in kinds):
-        arrays["_row_kind_"] = pa.array([k or 0 for k in kinds], pa.int8())
+        arrays[ROW_KIND] = pa.array([k or 0 for k in kinds], pa.int8())
     return pa.table(arrays)
 
 
@@ -264,7 +265,7 @@ def test_b2_parallel_assigners_never_write_the_same_index_file() -> None:
             Table.from_config(table.to_config()), WriterRestoreState.from_json(plan.info.to_json())
         ) as writer:
             mask = pa.array(hashes.astype("int64") % 3 == assigner)
-            writer.write(rows.append_column("_hash_", pa.array(hashes)).filter(mask))
+            writer.write(rows.append_column(SHUFFLE_HASH, pa.array(hashes)).filter(mask))
             messages += writer.finish()
     owners = [m.bucket for m in messages if m.new_index_files]
     assert len(owners) == len(set(owners))

@@ -161,7 +161,8 @@ object RowChange {
   val Insert: Byte = 0
   val Update: Byte = 2
   val Delete: Byte = 3
-  val KindColumn = "_row_kind_"
+  /** `ROW_KIND` of `paimon_spark.core.columns`, which no column of a table can be called. */
+  val KindColumn = "_KEY__row_kind_"
 }
 
 /** One statement on one table. Tables with a primary key get rows with kinds; other tables get the positions of the

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyroaring import BitMap
 
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.levels import SortedRun
 from paimon_spark.core.metadata.deletion_vectors import VectorRef, VectorWriter
 from paimon_spark.core.read.bucket_files import BucketFiles
@@ -98,7 +99,7 @@ def test_rules_of_merging(options: dict[str, str]) -> None:
 
 def delete(table: Table, rows: pa.Table) -> None:
     kinds = pa.array([int(RowKind.DELETE)] * rows.num_rows, pa.int8())
-    write_arrow(table, rows.append_column("_row_kind_", kinds))
+    write_arrow(table, rows.append_column(ROW_KIND, kinds))
 
 
 @pytest.mark.parametrize("counted", [True, False])
