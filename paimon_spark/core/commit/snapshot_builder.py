@@ -12,6 +12,7 @@ from paimon_spark.core.commit.conflict_check import check_change, conflict_error
 from paimon_spark.core.commit.conflict_detection import VectorChanged
 from paimon_spark.core.commit.deletion_vector_rewrite import RewrittenVectors, rewrite_deletion_vectors
 from paimon_spark.core.commit.strict_mode import StrictMode
+from paimon_spark.core.file_schemas import FileSchemas
 from paimon_spark.core.metadata.manifest_merge import merge_manifests
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.row_tracking import assign_row_ids, tracks_rows
@@ -20,6 +21,7 @@ from paimon_spark.core.metadata.snapshot_order import assign_snapshot
 from paimon_spark.core.scan.entry_filter import deleted_entries, in_partitions
 from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
+from paimon_spark.errors import ConflictError
 from paimon_spark.spec.kinds import BATCH_COMMIT_IDENTIFIER, CommitKind, FileKind, Operation
 from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
@@ -71,8 +73,9 @@ class SnapshotBuilder:
             schema_id: the newest schema of the table.
 
         Raises:
-            ConflictError: the change conflicts with `base`.
+            ConflictError: the change conflicts with `base`, or leaves files of it that the table's schema cannot read.
         """
+        _check_definition(store, base, change)
         if self.strict is not None:
             self.strict.check(store, base, change)
         check_change(store, base, change)
@@ -132,6 +135,23 @@ class SnapshotBuilder:
             next_row_id=next_row_id,
             operation=self.metadata.operation,
         )
+
+
+def _check_definition(store: ManifestStore, base: Snapshot | None, change: Change) -> None:
+    """Reject a change that leaves files from before a REPLACE TABLE, whose snapshot is missing."""
+    replaced = None if base is None else FileSchemas(store.table).replaced([base.schema_id])
+    if base is not None and replaced is not None and _leaves_files(store, base, change):
+        raise ConflictError(
+            f"Nothing was committed to table {store.table.name}: it has files from before it was replaced by a table "
+            f"with another {replaced[1]}.",
+            hint="Run the statement again if another one just replaces the table. If that one was interrupted, repeat "
+            "it first.",
+        )
+
+
+def _leaves_files(store: ManifestStore, base: Snapshot, change: Change) -> bool:
+    removed = {e.identity for e in change.entries if e.kind is FileKind.DELETE}
+    return any(e.identity not in removed for e in live_entries(store, store.data_manifests(base)))
 
 
 def _free_row_id(store: ManifestStore, base: Snapshot) -> int:

@@ -14,7 +14,7 @@ from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy, execute_compaction, plan_compaction
 from paimon_spark.engine.expiry.expire import ExpireConfig, execute_expire, plan_expire
 from paimon_spark.engine.expiry.orphans import execute_orphans, plan_orphans
-from paimon_spark.engine.insert import WritePlan, plan_write
+from paimon_spark.engine.insert import WritePlan, finish_write, plan_write
 from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.engine.rollback import execute_rollback, plan_rollback
 from paimon_spark.engine.rollback_as_latest import execute_as_latest, plan_as_latest
@@ -22,7 +22,7 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.engine.select import ReadOptions, plan_select
 from paimon_spark.engine.streaming.offset import StreamOffset
 from paimon_spark.engine.streaming.source import StreamSource
-from paimon_spark.errors import UnsupportedError, UsageError
+from paimon_spark.errors import ConflictError, UnsupportedError, UsageError
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.replacement import replacing_schema
 from paimon_spark.spec.types import DataField, parse_atomic
@@ -236,6 +236,33 @@ def written(table: Table, *rows: tuple[int, int], overwrite: bool = False) -> tu
     with TableWriter(plan.table, plan.info) as writer:
         writer.write(frame(table, rows))
         return plan, writer.finish()
+
+
+def test_rows_written_for_the_table_of_before_are_refused() -> None:
+    before = new_table(COLUMNS, options={"bucket": "-1"})
+    put(before, (1, 1))
+    late = written(before, (1, 2), (1, 3))
+    now = replaced(before, KEYED, ["k"])
+    with pytest.raises(ConflictError, match="its primary key is"):
+        finish_write(*late)
+    assert now.snapshots.ids() == [1, 2]
+    assert violations(now) == []
+    again = written(now, (1, 2))
+    replaced(now, {**KEYED, "comment": "the same rules"}, ["k"])
+    finish_write(*again)
+    assert sorted_rows(now) == [(1, 2)]
+
+
+def test_an_interrupted_replacement_is_to_be_repeated() -> None:
+    now = renewed(summed())
+    assert now.schema_store.try_create(now.schema)
+    with pytest.raises(ConflictError, match="another primary key"):
+        put(now, (1, 1))
+    assert now.snapshots.ids() == [1, 2]
+    again = replaced(now)
+    put(again, (1, 1), (1, 2))
+    assert sorted_rows(again) == [(1, 1), (1, 2)]
+    assert violations(again) == []
 
 
 def test_a_rollback_to_before_needs_the_definition_of_before() -> None:

@@ -82,7 +82,7 @@ def test_options_that_are_fixed_count_as_layout() -> None:
     assert layout_change(old, same) is None, "that is the default"
 
 
-def test_another_bucket_key_of_a_table_without_primary_key_counts() -> None:
+def test_another_bucket_key_of_an_append_table_counts() -> None:
     old = schema(key=())
     for columns, key in ((COLUMNS, "s"), ({**COLUMNS, "k": "BIGINT NOT NULL"}, "k")):
         new = replacing_schema(old, schema(columns, {"bucket": "2", "bucket-key": key}, key=()))
