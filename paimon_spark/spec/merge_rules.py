@@ -15,6 +15,7 @@ from paimon_spark.spec.aggregates import (
     REMOVE_ON_SEQUENCE_GROUP,
     AggregateName,
     AggregateOptions,
+    SequenceGroupOptions,
     aggregate_options,
     sequence_groups,
     time_member,
@@ -26,7 +27,7 @@ from paimon_spark.spec.types import DataField, MapType, RowType
 
 _RETRACTS = (RowKind.UPDATE_BEFORE, RowKind.DELETE)
 _PLAIN = (AggregateName.LAST_VALUE, AggregateName.LAST_NON_NULL_VALUE)
-"""Functions whose result is the new value if a whole row is written."""
+"""Functions whose result is the new value if a whole row is written, and null if one is retracted."""
 
 
 def aggregated_fields(schema: TableSchema, options: CoreOptions) -> Iterator[tuple[DataField, AggregateOptions]]:
@@ -192,43 +193,76 @@ def _contradiction(one: str, other: str) -> OptionError:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedKind:
-    """A row kind that cannot be merged: the cause and the remedy."""
+class RefusedRows:
+    """Rows of a kind that cannot be merged: the cause and the remedy.
+
+    Attributes:
+        kind: their row kind.
+        who: what does not take them.
+        hint: the remedy.
+        sequence: the sequence fields of a group that rows without a value in any of them do not change, so that these
+            rows can be merged; empty if no rows of the kind can.
+    """
 
     kind: RowKind
     who: str
     hint: str
+    sequence: tuple[str, ...] = ()
 
     def error(self) -> UnsupportedError:
-        """Return the error for a row of this kind."""
+        """Return the error for such a row."""
         return UnsupportedError(
             f"A row of kind {self.kind.short} cannot be written: {self.who} does not take it.", hint=self.hint
         )
 
 
-def refused_kinds(schema: TableSchema, options: CoreOptions) -> dict[RowKind, RefusedKind]:
-    """Return the row kinds that the merge engine cannot merge, each with the reason."""
+def refused_rows(schema: TableSchema, options: CoreOptions) -> tuple[RefusedRows, ...]:
+    """Return the rows that the merge engine cannot merge, each with the reason."""
     if not schema.primary_keys or options.ignore_delete:
-        return {}
+        return ()
     hint = "Set 'ignore-delete' = 'true' to ignore such rows"
     if options.merge_engine is MergeEngine.FIRST_ROW:
-        return {k: RefusedKind(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS}
+        return tuple(RefusedRows(k, "the merge engine first-row", f"{hint}.") for k in _RETRACTS)
     if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
         if options.removes_record_on_delete:
-            return {}
+            return ()
         if not sequence_groups(options, schema.fields, schema.primary_keys):
+            who = "the merge engine partial-update without sequence groups"
             way = f"{hint}, or '{REMOVE_ON_DELETE}' = 'true' to let -D rows delete the row."
-            return {
-                k: RefusedKind(k, "the merge engine partial-update without sequence groups", way) for k in _RETRACTS
-            }
-    removing = options.removes_record_on_delete or options.remove_record_on_sequence_group
-    refused = _RETRACTS[:1] if removing else _RETRACTS
-    for f, found in aggregated_fields(schema, options):
-        if not found.function.retractable and not found.ignore_retract:
+            return tuple(RefusedRows(k, who, way) for k in _RETRACTS)
+    return tuple(_not_retracted(schema, options))
+
+
+def _not_retracted(schema: TableSchema, options: CoreOptions) -> Iterator[RefusedRows]:
+    """Yield the rows that cannot be retracted from a column.
+
+    A ``-D`` that removes the row if it is not late for a sequence group may be late, and is then retracted. A ``-U``
+    may leave a NOT NULL column without value, because a ``+U`` follows.
+    """
+    functions = {f.name: found for f, found in aggregated_fields(schema, options)}
+    groups: dict[str, SequenceGroupOptions] = {}
+    if options.merge_engine is MergeEngine.PARTIAL_UPDATE:
+        for group in sequence_groups(options, schema.fields, schema.primary_keys):
+            groups |= dict.fromkeys(group.columns, group)
+    kinds = _RETRACTS[:1] if options.removes_record_on_delete else _RETRACTS
+    for f in (f for f in schema.fields if f.name in functions or f.name in groups):
+        found, of = functions.get(f.name), groups.get(f.name)
+        sequence = () if of is None else of.sequence
+        if found is not None and found.ignore_retract:
+            continue
+        if found is not None and not found.function.retractable:
             way = f"Set 'fields.{f.name}.ignore-retract' = 'true' to ignore them for this column."
             who = f"the aggregate function '{found.function}' of column '{f.name}'"
-            return {k: RefusedKind(k, who, way) for k in refused}
-    return {}
+            yield from (RefusedRows(k, who, way, sequence) for k in kinds)
+        elif RowKind.DELETE in kinds and not f.type.nullable and _empties(found, of):
+            way = f"Make the column nullable: ALTER TABLE … ALTER COLUMN {f.name} DROP NOT NULL."
+            who = f"the NOT NULL column '{f.name}', which it would leave without a value,"
+            yield RefusedRows(RowKind.DELETE, who, way, sequence)
+
+
+def _empties(function: AggregateOptions | None, group: SequenceGroupOptions | None) -> bool:
+    """Return whether a ``-D`` may make a column null: without a function, it is not retracted if the ``-D`` is late."""
+    return function.function in _PLAIN if function is not None else group is not None and not group.removes_record
 
 
 def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> bool:
@@ -245,9 +279,9 @@ def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operatio
     if engine is MergeEngine.DEDUPLICATE:
         return operation is Operation.DELETE and options.ignore_delete
     if operation is Operation.DELETE:
-        return options.ignore_delete or not (
-            options.removes_record_on_delete or options.remove_record_on_sequence_group
-        )
+        removes = options.removes_record_on_delete or options.remove_record_on_sequence_group
+        refused = any(r.kind is RowKind.DELETE for r in refused_rows(schema, options))
+        return options.ignore_delete or not removes or refused
     if operation not in (Operation.UPDATE, Operation.MERGE):
         return False
     aggregates = (found.function not in _PLAIN for _, found in aggregated_fields(schema, options))

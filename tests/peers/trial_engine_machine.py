@@ -29,7 +29,7 @@ from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.merge_rules import refused_kinds
+from paimon_spark.spec.merge_rules import refused_rows
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.types import DataField, MapType, type_to_json
 from paimon_spark.testing.invariants import violations
@@ -203,7 +203,7 @@ class EngineMachine(RuleBasedStateMachine):
         for t, s in self._each(side):
             t.create(s, options)
         table = self.t[0].load()
-        self.refused = refused_kinds(table.schema, CoreOptions(options))
+        self.refused = {r.kind for r in refused_rows(table.schema, CoreOptions(options))}
         self.count("create", side)
 
     def count(self, what: str, side: Side) -> None:

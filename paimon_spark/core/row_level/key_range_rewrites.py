@@ -63,7 +63,7 @@ class KeyRangeRewriter(AbortableWriter):
     def __init__(self, table: Table, plan: WriterRestoreState, spill_dirs: Sequence[str] = ()) -> None:
         self._table = table
         rules = WriteRules.of(table).without_defaults()
-        self._rules = replace(rules, dropped_kinds=(), refused_kinds={})
+        self._rules = replace(rules, dropped_kinds=(), refused_rows=())
         self._files = LiveFileLookup(table, plan.rewritten)
         buffer = table.options.write_buffer_size if plan.buffer is None else plan.buffer
         self._stated = StatedRuns(table, buffer, spill_dirs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,13 +16,13 @@ from paimon_spark.core.casts.times import UTC, instant_millis
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind
-from paimon_spark.format.arrays import I64
+from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.format.registry import for_name
 from paimon_spark.format.time_fractions import without_fractions
 from paimon_spark.spec.defaults import parse_default
 from paimon_spark.spec.kinds import RowKind
-from paimon_spark.spec.merge_rules import RefusedKind, refused_kinds
+from paimon_spark.spec.merge_rules import RefusedRows, refused_rows
 from paimon_spark.spec.rows import Timestamp
 from paimon_spark.spec.types import (
     ArrayType,
@@ -51,8 +51,8 @@ class WriteRules:
     dropped_kinds: tuple[RowKind, ...]
     formats: tuple[str, ...] = ()
     """The file formats that the values must be representable in."""
-    refused_kinds: Mapping[RowKind, RefusedKind] = field(default_factory=dict)
-    """The kinds that the merge engine cannot merge."""
+    refused_rows: tuple[RefusedRows, ...] = ()
+    """The rows that the merge engine cannot merge."""
     zone: str = UTC
     """The time zone of defaults."""
 
@@ -63,7 +63,7 @@ class WriteRules:
         dropped = (RowKind.UPDATE_BEFORE, RowKind.DELETE) if options.ignore_delete else ()
         if options.ignore_update_before:
             dropped = (*dropped, RowKind.UPDATE_BEFORE)
-        refused = {k: r for k, r in refused_kinds(table.schema, options).items() if k not in dropped}
+        refused = tuple(r for r in refused_rows(table.schema, options) if r.kind not in dropped)
         keyed, formats = table.is_primary_key_table, options.file_formats
         kind = options.rowkind_field
         return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone)
@@ -234,10 +234,16 @@ def _kinds(batch: pa.RecordBatch | pa.Table, table: pa.Table, rules: WriteRules)
             f"Table {rules.name} has no primary key, so it takes no deletes or update-before rows.",
             hint="Give the table a primary key, or filter these rows out.",
         )
-    for kind, refused in rules.refused_kinds.items():
-        if (kinds == kind).any():
+    for refused in rules.refused_rows:
+        found = kinds == refused.kind
+        if found.any() and (not refused.sequence or found[with_values(table, refused.sequence)].any()):
             raise refused.error()
     return kinds
+
+
+def with_values(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> Mask:
+    """Return which rows have a value in any of some columns."""
+    return np.logical_or.reduce([np.asarray(one_chunk(rows.column(n)).is_valid()) for n in names])
 
 
 def _parse_kinds(column: pa.ChunkedArray, rules: WriteRules) -> npt.NDArray[np.int8]:

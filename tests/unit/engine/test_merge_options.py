@@ -85,6 +85,77 @@ def test_statements_are_merged_where_the_engine_can(
         assert e.value.hint
 
 
+GROUPS = REMOVING | {"fields.l.sequence-group": "s"}
+FUNCTION = "fields.{}.aggregate-function".format
+REFUSED: list[tuple[str, dict[str, str], dict[str, Any], str]] = [
+    ("late", REMOVING | {FUNCTION("a"): "max"}, {"g": 4}, "'max' of column 'a'"),
+    ("without the removing sequence", GROUPS | {FUNCTION("s"): "min"}, {"l": 9}, "'min' of column 's'"),
+    ("late for one of two groups", GROUPS | {FUNCTION("a"): "max"}, {"g": 4, "l": 4}, "'max' of column 'a'"),
+]
+
+
+@pytest.mark.parametrize(("options", "values", "says"), [c[1:] for c in REFUSED], ids=[c[0] for c in REFUSED])
+def test_a_delete_that_a_function_may_have_to_retract_is_refused(
+    options: dict[str, str], values: dict[str, Any], says: str
+) -> None:
+    table = table_of("partial-update", **options)
+    nothing: dict[str, Any] = {"g": None, "a": None, "s": None, "l": None}
+    write(table, k=1, g=5, a=1, s="x", l=5)
+    with pytest.raises(UnsupportedError, match=says):
+        write(table, "-D", k=1, **nothing | values)
+    assert rewrites_rows(table.schema, table.options, Operation.DELETE)
+    assert read_arrow(table).num_rows == 1
+
+
+def test_a_delete_of_other_columns_is_written() -> None:
+    table = table_of("partial-update", **GROUPS, **{FUNCTION("s"): "max"})
+    for k, g in ((1, 5), (2, 4)):
+        write(table, k=k, g=5, a=1, s="x", l=5)
+        write(table, "-D", k=k, g=g, a=None, s=None, l=None)
+    assert read_arrow(table).to_pylist() == [{"k": 2, "g": 5, "a": 1, "s": "x", "l": 5}]
+
+
+NULLED: list[tuple[str, dict[str, str], str]] = [
+    ("partial-update", {"fields.g.sequence-group": "a"}, "a"),
+    ("partial-update", {"fields.g.sequence-group": "a", FUNCTION("a"): "last_value"}, "a"),
+    ("partial-update", GROUPS, "s"),
+    ("aggregation", {}, "a"),
+    ("aggregation", {FUNCTION("a"): "last_value"}, "a"),
+    ("aggregation", {FUNCTION("a"): "sum", "sequence.field": "g"}, "g"),
+]
+
+
+@pytest.mark.parametrize(("engine", "options", "column"), NULLED)
+def test_a_delete_that_nulls_a_not_null_column_is_refused(engine: str, options: dict[str, str], column: str) -> None:
+    columns = COLUMNS | {column: f"{COLUMNS[column]} NOT NULL"}
+    table = new_table(columns, primary_key=["k"], options={"merge-engine": engine, "bucket": "1", **options})
+    values: dict[str, Any] = {"k": 1, "g": 5, "a": 1, "s": "x", "l": 5}
+    write(table, **values)
+    with pytest.raises(UnsupportedError, match=f"NOT NULL column '{column}'"):
+        write(table, "-D", **values)
+    write_together(table, ("-U", values), ("+U", values))
+    assert read_arrow(table).num_rows == 1
+    assert rewrites_rows(table.schema, table.options, Operation.DELETE)
+
+
+@pytest.mark.parametrize(
+    ("engine", "options"),
+    [
+        ("partial-update", {"partial-update.remove-record-on-delete": "true"}),
+        ("partial-update", REMOVING),
+        ("aggregation", {"aggregation.remove-record-on-delete": "true"}),
+        ("aggregation", {FUNCTION("a"): "sum"}),
+        ("aggregation", {"fields.a.ignore-retract": "true"}),
+    ],
+)
+def test_a_delete_that_keeps_not_null_columns_is_written(engine: str, options: dict[str, str]) -> None:
+    columns = {"k": "INT", "g": "INT", "a": "INT NOT NULL"}
+    table = new_table(columns, primary_key=["k"], options={"merge-engine": engine, "bucket": "1", **options})
+    write(table, k=1, g=5, a=1)
+    write(table, "-D", k=1, g=5, a=1)
+    read_arrow(table)
+
+
 def test_an_empty_delimiter_stays_empty() -> None:
     table = table_of("aggregation", **{"fields.s.aggregate-function": "listagg", "fields.s.list-agg-delimiter": ""})
     for text in ("x", "y"):
@@ -136,7 +207,12 @@ def test_time_travel_merges_by_the_options_of_its_schema() -> None:
 
 
 def write(table: Table, kind: str = "+I", **values: Any) -> None:
+    write_together(table, (kind, values))
+
+
+def write_together(table: Table, *changes: tuple[str, dict[str, Any]]) -> None:
     kinds = {"+I": 0, "-U": 1, "+U": 2, "-D": 3}
     types = {"k": pa.int32(), "g": pa.int32(), "a": pa.int32(), "s": pa.string(), "l": pa.int32()}
-    columns = {n: pa.array([v], types[n]) for n, v in values.items()}
-    write_arrow(table, pa.table({**columns, ROW_KIND: pa.array([kinds[kind]], pa.int8())}))
+    columns = {n: pa.array([values[n] for _, values in changes], types[n]) for n in changes[0][1]}
+    given = pa.array([kinds[kind] for kind, _ in changes], pa.int8())
+    write_arrow(table, pa.table({**columns, ROW_KIND: given}))

@@ -100,7 +100,7 @@ def tasks(seed: int, kinds: tuple[int, ...]) -> list[list[pa.RecordBatch]]:
 def test_rows_that_are_merged_first_read_alike(name: str, seed: int, size: str) -> None:
     table = keyed(MERGING[name], size)
     assert merges_locally(table)
-    found = tasks(seed, ADDS if WriteRules.of(table).refused_kinds else ALL)
+    found = tasks(seed, ADDS if WriteRules.of(table).refused_rows else ALL)
     shuffled = [b for task in found for b in locally(table, task)]
     expected = merged(table, [b for task in found for b in task])
     assert (merged(table, shuffled) if shuffled else []) == expected
