@@ -10,9 +10,12 @@ import pyarrow as pa
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
+from paimon_spark.core.write.row_conversion import with_values
 from paimon_spark.engine.select import SelectPlan
+from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import RowKind
+from paimon_spark.spec.merge_rules import removing_sequence
 
 _PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
 _AT = reserved("_at_")
@@ -43,6 +46,32 @@ def add_missing_columns(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
     names = set(batch.schema.names)
     columns = [batch.column(f.name) if f.name in names else pa.nulls(batch.num_rows, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(columns, names=schema.names)
+
+
+class Removals:
+    """Iterates over batches of rows to delete as ``-D`` rows.
+
+    Raises:
+        UnsupportedError: merging would not remove a row, because its sequence is null; then `refused` is true.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], table: Table, hint: str = "") -> None:
+        self._batches = batches
+        self._table = table
+        self._sequence = removing_sequence(table.schema, table.options)
+        self._hint = hint
+        self.refused = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            if self._sequence and not with_values(batch, self._sequence).all():
+                self.refused = True
+                raise UnsupportedError(
+                    f"A row of table {self._table.name} cannot be changed by merging: the sequence "
+                    f"({', '.join(self._sequence)}) of a row to delete is null.",
+                    hint=self._hint,
+                )
+            yield of_kind(batch, RowKind.DELETE)
 
 
 def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:

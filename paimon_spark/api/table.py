@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, tzinfo
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from paimon_spark.api.arguments import Moment, Names, checked, millis, names
 from paimon_spark.api.results import Compacted, Expired, Removed, SnapshotInfo, Written
-from paimon_spark.api.row_changes import RowCounter, add_missing_columns, deletions, deletions_of_keys, of_kind
+from paimon_spark.api.row_changes import Removals, RowCounter, add_missing_columns, deletions, deletions_of_keys
 from paimon_spark.api.rows import ArrowInput, ArrowRows, check_rows
 from paimon_spark.api.values import exact_batches
 from paimon_spark.catalog.base import Catalog
@@ -43,7 +43,8 @@ from paimon_spark.errors import (
 )
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.identifier import Identifier
-from paimon_spark.spec.kinds import BucketMode, Operation, RowKind
+from paimon_spark.spec.kinds import BucketMode, Operation
+from paimon_spark.spec.merge_rules import removing_sequence
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.sqlparse.where import parse_filter, parse_where
 
@@ -123,7 +124,7 @@ class TableHandle:
             ConflictError: a concurrent write conflicts; nothing was written.
             OutcomeUnknownError: the commit got no response from the store, so its outcome is unknown.
         """
-        return self._write(data, RowKind.INSERT)
+        return self._write(ArrowInput.of(data))
 
     def upsert(self, data: ArrowRows) -> Written:
         """Insert rows, or replace those with the same primary key; of duplicate keys in `data`, the last row wins.
@@ -133,7 +134,7 @@ class TableHandle:
             ArgumentError: see `append`, also for the other errors.
         """
         self._keyed("upsert", "Use append, or create the table with primary_key=[…].")
-        return self._write(data, RowKind.INSERT)
+        return self._write(ArrowInput.of(data))
 
     @checked
     def overwrite(self, data: ArrowRows, *, partitions: str | None = None, dynamic: bool = False) -> Written:
@@ -168,12 +169,14 @@ class TableHandle:
         """Delete the rows that match a condition, or those with given primary keys.
 
         A row that is added concurrently may survive. In a table without a primary key, and where the merge engine takes
-        no deletes, the files with deleted rows are replaced in one snapshot; if another commit changes them first, the
-        delete is retried.
+        no deletes or would keep a row, the files with deleted rows are replaced in one snapshot; if another commit
+        changes them first, the delete is retried.
 
         Args:
             filter: a SQL condition over any columns: ``"day < '2026-01-01' AND state = 'new'"``.
-            keys: rows with the primary key columns, and with the columns that are NOT NULL or a sequence field.
+            keys: rows with the primary key columns, and with the columns that are NOT NULL or a sequence field. The
+                columns of ``partial-update.remove-record-on-sequence-group`` are not needed; if all are given, rows
+                that are newer stay.
 
         Raises:
             ArgumentError: none or both are given, or they do not fit the table.
@@ -183,13 +186,13 @@ class TableHandle:
         if (filter is None) == (keys is None):
             raise ArgumentError("delete needs a condition or keys.", hint="Pass either filter='…' or keys=….")
         if keys is not None:
-            table = self._keyed("delete by key", "Use delete(filter=…).")
-            if rewrites_files(table, Operation.DELETE):
-                source = ArrowInput.of(keys)
+            table, source = self._keyed("delete by key", "Use delete(filter=…)."), ArrowInput.of(keys)
+            removing = removing_sequence(table.schema, table.options)
+            if rewrites_files(table, Operation.DELETE) or not {*removing} <= {*source.schema.names}:
                 return self._repeated(lambda: self._delete_keys(source), again=source.repeatable)
             self._check_deletes(table)
             needed = [f.name for f in table.schema.fields if not f.type.nullable]
-            return self._write(keys, RowKind.DELETE, {*needed, *table.options.sequence_field})
+            return self._write(source, removed_by={*needed, *table.options.sequence_field})
         return self._repeated(lambda: self._delete_where(str(filter)), again=True)
 
     # ---- reads
@@ -412,18 +415,19 @@ class TableHandle:
 
     # ---- helpers
 
-    def _write(self, data: ArrowRows, kind: RowKind, needed: Iterable[str] | None = None) -> Written:
-        source = ArrowInput.of(data)
-        wanted = None if needed is None else list(needed)
+    def _write(self, source: ArrowInput, removed_by: Collection[str] | None = None) -> Written:
+        """Insert rows, or delete those that have the values of the columns `removed_by`."""
 
         def once() -> Written:
             table = self._to_change()
-            check_rows(source, table, wanted)
+            check_rows(source, table, removed_by)
             counted = RowCounter(exact_batches(source.batches(), table))
-            rows: Iterable[pa.RecordBatch] = counted
-            if kind is not RowKind.INSERT:
-                rows = (of_kind(add_missing_columns(b, table), kind) for b in counted)
-            result = insert_arrow(table, rows) if kind is RowKind.INSERT else write_arrow(table, rows)
+            if removed_by is None:
+                result = insert_arrow(table, counted)
+                return Written.of(counted.rows, result)
+            whole = (add_missing_columns(b, table) for b in counted)
+            hint = "Give each row a sequence, or leave these columns out to delete the rows whatever their sequence."
+            result = write_arrow(table, Removals(whole, table, hint))
             return Written.of(counted.rows, result)
 
         return self._repeated(once, again=source.repeatable)
@@ -436,16 +440,22 @@ class TableHandle:
             self._check_deletes(table)
         predicate = parse_filter(condition, table.schema, zone=self._zone)
         plan = plan_select(with_all_rows(table), columns=() if by_place else None, predicate=predicate)
-        if by_place or rewrites:
-            counted = RowCounter(deletions(plan))
-            result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
-            return Written.of(counted.rows, result)
-        counted = RowCounter(read_batches(plan))
-        result = write_arrow(table, (of_kind(b, RowKind.DELETE) for b in counted))
+        if not (by_place or rewrites):
+            counted = RowCounter(read_batches(plan))
+            removals = Removals(counted, table)
+            try:
+                result = write_arrow(table, removals)
+                return Written.of(counted.rows, result)
+            except UnsupportedError:
+                if not removals.refused:
+                    raise
+                rewrites = True
+        counted = RowCounter(deletions(plan))
+        result = change_arrow(table, counted, Operation.DELETE, rewrites=rewrites, snapshot_id=plan.snapshot_id)
         return Written.of(counted.rows, result)
 
     def _delete_keys(self, source: ArrowInput) -> Written:
-        """Delete rows by keys where their files are rewritten: the rows are looked up first."""
+        """Delete rows by keys by rewriting their files: the rows are looked up first."""
         table = self._to_change()
         check_rows(source, table, table.schema.primary_keys)
         schema = to_arrow_schema([table.schema.field(n) for n in table.schema.primary_keys])
@@ -457,7 +467,7 @@ class TableHandle:
         keys = found.cast(schema)
         plan = plan_select(with_all_rows(table))
         counted = RowCounter(deletions_of_keys(plan, keys))
-        result = change_arrow(table, counted, Operation.DELETE, snapshot_id=plan.snapshot_id)
+        result = change_arrow(table, counted, Operation.DELETE, rewrites=True, snapshot_id=plan.snapshot_id)
         return Written.of(counted.rows, result)
 
     def _plan(

@@ -265,6 +265,18 @@ def _empties(function: AggregateOptions | None, group: SequenceGroupOptions | No
     return function.function in _PLAIN if function is not None else group is not None and not group.removes_record
 
 
+def removing_sequence(schema: TableSchema, options: CoreOptions) -> tuple[str, ...]:
+    """Return the sequence fields of which a ``-D`` needs a value to remove the row; empty if it needs none.
+
+    Raises:
+        OptionError: a sequence group is wrong.
+    """
+    if options.merge_engine is not MergeEngine.PARTIAL_UPDATE:
+        return ()
+    groups = sequence_groups(options, schema.fields, schema.primary_keys)
+    return tuple(n for g in groups if g.removes_record for n in g.sequence)
+
+
 def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> bool:
     """Return whether a DELETE, UPDATE or MERGE rewrites the files of the rows that it changes.
 
