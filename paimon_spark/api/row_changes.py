@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from paimon_spark.core.char_values import padded_columns
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, ROW_KIND, VECTOR, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.table import Table
@@ -84,8 +85,10 @@ def deletions(plan: SelectPlan) -> Iterator[pa.RecordBatch]:
 def deletions_of_keys(plan: SelectPlan, keys: pa.Table) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a plan whose key columns are those of a row of `keys`, as `deletions` does."""
     names = keys.column_names
+    fields = [plan.table.schema.field(n) for n in names]
+    keys = padded_columns(keys, fields)
     for batch in deletions(plan):
-        own = pa.Table.from_batches([batch.select(names)])
+        own = padded_columns(pa.Table.from_batches([batch.select(names)]), fields)
         own = own.append_column(_AT, pa.array(np.arange(batch.num_rows, dtype=np.int64)))
         found = own.join(keys, names, join_type="left semi").column(_AT)
         if len(found):

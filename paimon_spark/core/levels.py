@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from paimon_spark.core.char_values import padded_value
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.rows import decode_row
 from paimon_spark.spec.types import DataType
@@ -63,7 +64,11 @@ def highest_level(files: Iterable[DataFileMeta]) -> int:
 
 def key_range(file: DataFileMeta, key_types: Sequence[DataType]) -> KeyRange:
     """Return the first and last key of a file as tuples that compare in key order."""
-    return comparable(decode_row(file.min_key, key_types)), comparable(decode_row(file.max_key, key_types))
+    return _comparable_key(file.min_key, key_types), _comparable_key(file.max_key, key_types)
+
+
+def _comparable_key(key: bytes, types: Sequence[DataType]) -> tuple[Any, ...]:
+    return comparable(map(padded_value, decode_row(key, types), types))
 
 
 def comparable(values: Iterable[Any]) -> tuple[Any, ...]:

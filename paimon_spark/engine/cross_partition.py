@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.buckets.bucket_hash import hash_rows
+from paimon_spark.core.char_values import padded_columns
 from paimon_spark.core.columns import BUCKET, EXISTING_BUCKET, ROW_KIND, SHUFFLE_HASH, reserved
 from paimon_spark.core.read.split_reader import read_split
 from paimon_spark.core.scan.scan import scan
@@ -70,6 +71,7 @@ def with_existing_keys(
         return
     both = pa.concat_tables([_existing(table, snapshot_id, given[0].schema), *given]).combine_chunks()
     keys = tuple(table.schema.field(k) for k in table.schema.primary_keys)
+    both = padded_columns(both, [f for f in keys if f.name not in table.schema.partition_keys])
     both = both.append_column(SHUFFLE_HASH, pa.array(hash_rows(both, keys)))
     both = both.append_column(_ORDER, pa.array(np.arange(both.num_rows)))
     by = [SHUFFLE_HASH, *table.schema.primary_keys, EXISTING_BUCKET, _ORDER]  # 0.0 and -0.0 are equal to a sort

@@ -17,6 +17,7 @@ from paimon_spark.spark.jvm_frames import arrow_batches, bucket_shuffle
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.shuffle_spec import HashColumn, ShuffleSpec, hashed_fields
+from paimon_spark.spark.store_assignment import padded
 from paimon_spark.spec.predicate import TRUE
 from paimon_spark.spec.quoted_text import quoted_name
 
@@ -46,6 +47,7 @@ def keyed_rows(session: SparkSession, plan: WritePlan, frame: DataFrame, order: 
 def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], like: DataFrame) -> DataFrame:
     """Return the rows of the table with the columns of `like`; columns that are not needed are null."""
     needed = {*table.schema.primary_keys, *table.schema.partition_keys}
+    keys = {c: table.schema.field(c) for c in needed if c not in table.schema.partition_keys}
     columns = tuple(c for c in table.schema.field_names if c in needed)
     found = read_frame(session, ReadRequest(table, columns, TRUE, splits, metadata=(BUCKET,)))
     out = []
@@ -54,6 +56,7 @@ def _existing(session: SparkSession, table: Table, splits: tuple[Split, ...], li
             value = f.col(BUCKET)
         elif field.name in needed:
             value = f.col(quoted_name(field.name)).cast(field.dataType)
+            value = padded(value, keys[field.name]) if field.name in keys else value
         else:
             value = f.lit(None).cast(field.dataType)
         out.append(value.alias(field.name))

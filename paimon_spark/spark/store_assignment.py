@@ -9,6 +9,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructType
 
+from paimon_spark.core.char_values import is_char
 from paimon_spark.errors import ArgumentError, ErrorKind
 from paimon_spark.spark.types import MAX_VARCHAR, plain_struct
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, type_to_json
@@ -62,6 +63,14 @@ def assigned(name: str, given: DataType, field: DataField) -> Column:
 def is_limited(t: AtomicType) -> bool:
     """Return whether a type is of texts with a length."""
     return t.root is TypeRoot.CHAR or (t.root is TypeRoot.VARCHAR and t.length != MAX_VARCHAR)
+
+
+def padded(value: Column, field: DataField) -> Column:
+    """Return the value of a column with the blanks that fill its length, if its type is CHAR."""
+    if not is_char(field.type):
+        return value
+    length = field.type.length or 1
+    return f.when(f.length(value) < length, f.rpad(value, length, " ")).otherwise(value)
 
 
 def fitted(value: Column, t: AtomicType) -> Column:

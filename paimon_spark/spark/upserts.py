@@ -33,13 +33,13 @@ from paimon_spark.spark.reads import read_frame
 from paimon_spark.spark.row_level import write_changes
 from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.small_writes import MOST_KEYS, few_batches
-from paimon_spark.spark.store_assignment import column_type
+from paimon_spark.spark.store_assignment import column_type, padded
 from paimon_spark.spark.writes import write_checked, write_frame, write_tasks
 from paimon_spark.spec.defaults import sql_default
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.predicate import TRUE, Predicate
 from paimon_spark.spec.quoted_text import quoted_name
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, beyond_micros
+from paimon_spark.spec.types import DataField, beyond_micros
 
 Check = Callable[[Sequence[CommitMessage]], None]
 _COUNT, _RANK = "__count__", "__rank__"
@@ -153,8 +153,8 @@ class _Upsert:
         names = {c.name for c in self.rules.compared}
         columns = tuple(c for c in self.table.schema.field_names if c in names)
         found = read_frame(self.session, ReadRequest(self.table, columns, TRUE, splits, metadata=PLACE))
-        keys = [_padded(_column(k), k).alias(_stored(_key(i))) for i, k in enumerate(self.rules.key)]
-        order = [_padded(_column(s), s).alias(_stored(_sequence(i))) for i, s in enumerate(self.rules.sequence)]
+        keys = [padded(_column(k), k).alias(_stored(_key(i))) for i, k in enumerate(self.rules.key)]
+        order = [padded(_column(s), s).alias(_stored(_sequence(i))) for i, s in enumerate(self.rules.sequence)]
         return found.select(*keys, *order, *PLACE)
 
     def _changes(self, new: DataFrame, splits: tuple[Split, ...]) -> DataFrame:
@@ -215,10 +215,4 @@ def _compared(value: Column, field: DataField) -> Column:
     if field.default_value is not None:
         default = f.expr(sql_default(field.default_value, field.type)).cast(column_type(field))
         value = f.coalesce(value, default)
-    return _padded(value, field)
-
-
-def _padded(value: Column, field: DataField) -> Column:
-    if isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR:
-        return f.rpad(value, field.type.length or 1, " ")
-    return value
+    return padded(value, field)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.char_values import padded
 from paimon_spark.core.columns import reserved
 from paimon_spark.core.merge.aggregates.value_codes import value_codes
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
@@ -20,6 +21,7 @@ from paimon_spark.core.merge.key_groups import KeyGroups, MergeFunction, retract
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.spec.kinds import VALUE_KIND, RowKind
+from paimon_spark.spec.types import DataField
 
 _KEY = reserved("_key_")
 """The number of the key of each row, which identifies merged rows if a merge drops keys."""
@@ -59,17 +61,17 @@ class ChangeRows:
     """
 
     columns: tuple[str, ...]
-    compared: tuple[str, ...] | None = None
+    compared: tuple[DataField, ...] | None = None
 
     @classmethod
     def of(cls, table: Table) -> ChangeRows:
         """Return the maker of changelog rows for the options of a table."""
-        options, names = table.options, table.schema.field_names
+        options, fields = table.options, table.schema.fields
         compared = None
         if options.changelog_row_deduplicate:
             ignored = {*options.changelog_row_deduplicate_ignore_fields, *table.schema.primary_keys}
-            compared = tuple(n for n in names if n not in ignored)
-        return cls((*(f.name for f in SYSTEM_FIELDS), *names), compared)
+            compared = tuple(f for f in fields if f.name not in ignored)
+        return cls(tuple(f.name for f in (*SYSTEM_FIELDS, *fields)), compared)
 
     def __call__(self, rows: pa.Table, before: I64, merged: MergedKeys, changed: Mask) -> pa.Table:
         """Return the changelog rows in key order, ``-U`` before ``+U``.
@@ -112,13 +114,13 @@ def _adds(rows: pa.Table, positions: I64) -> Mask:
     return found
 
 
-def _equal(left: pa.Table, at: I64, right: pa.Table, beside: I64, columns: Sequence[str]) -> Mask:
+def _equal(left: pa.Table, at: I64, right: pa.Table, beside: I64, columns: Sequence[DataField]) -> Mask:
     """Return which rows of `left` and `right` are equal in `columns`: null equals null, NaN is NaN, 0.0 is not -0.0."""
     out = np.ones(len(at), dtype=np.bool_)
-    for name in columns:
-        a = one_chunk(left.column(name)).take(pa.array(at))
-        b = one_chunk(right.column(name)).take(pa.array(beside))
-        out &= _equal_values(a, b)
+    for f in columns:
+        a = one_chunk(left.column(f.name)).take(pa.array(at))
+        b = one_chunk(right.column(f.name)).take(pa.array(beside))
+        out &= _equal_values(padded(a, f.type), padded(b, f.type))
     return out
 
 

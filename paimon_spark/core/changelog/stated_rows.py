@@ -46,7 +46,7 @@ class StatedRows:
         """Return the merge for a table."""
         changes = ChangeRows.of(table)
         if table.options.merge_engine is MergeEngine.FIRST_ROW:  # a later version of a key does not change it
-            values = tuple(n for n in table.schema.field_names if n not in table.schema.primary_keys)
+            values = tuple(f for f in table.schema.fields if f.name not in table.schema.primary_keys)
             changes = ChangeRows(changes.columns, values)
         return cls(function, table.options.changelog_producer, top, changes)
 

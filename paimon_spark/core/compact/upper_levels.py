@@ -20,7 +20,7 @@ from paimon_spark.spec.kinds import SEQUENCE_NUMBER
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE, Comparison, Predicate, and_
 from paimon_spark.spec.rows import decode_row
-from paimon_spark.spec.types import AtomicType, DataField, DataType, TypeRoot
+from paimon_spark.spec.types import DataField, DataType, TypeRoot, has_root
 
 _CHUNK_BYTES = 1 << 20
 _NONE = np.zeros(0, dtype=np.int64)
@@ -110,9 +110,12 @@ class _Ending:
 
 
 def range_of(files: Sequence[DataFileMeta], key: Sequence[DataField]) -> Predicate:
-    """Return the range of the first key column; floats, of which NaN has no range, are not limited."""
+    """Return the range of the first key column.
+
+    Floats, of which NaN has no range, and CHAR, which filters do not compare like keys, are not limited.
+    """
     first = key[0]
-    if isinstance(first.type, AtomicType) and first.type.root in (TypeRoot.FLOAT, TypeRoot.DOUBLE):
+    if has_root(first.type, (TypeRoot.FLOAT, TypeRoot.DOUBLE, TypeRoot.CHAR)):
         return TRUE
     types = [f.type for f in key]
     low = min(decode_row(f.min_key, types)[0] for f in files)

@@ -1,6 +1,7 @@
 """Comparable keys: single rows as bounds, and whole columns for sorting.
 
-Each atomic type is encoded as int64 numbers in value order, or as byte strings that compare unsigned.
+Each atomic type is encoded as int64 numbers in value order, or as byte strings that compare unsigned. Trailing blanks
+of a CHAR do not count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import decimal_limbs, load_words, one_chunk, string_parts, values_of
+from paimon_spark.core.char_values import padded
 from paimon_spark.errors import UnsupportedError
 from paimon_spark.format.arrays import I64, U64, Mask
 from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, is_ordered, type_to_json
@@ -64,6 +66,7 @@ def null_first_columns(rows: pa.Table, fields: Sequence[DataField]) -> list[Colu
 
 def _comparable(column: pa.Array, t: AtomicType) -> list[Column]:
     if t.root in _STRINGS:
+        column = padded(column, t)
         wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
         return [column.cast(pa.large_binary() if wide else pa.binary())]
     if t.root is TypeRoot.DECIMAL:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.char_values import padded
 from paimon_spark.core.columns import reserved
 from paimon_spark.core.merge.aggregates.value_codes import value_codes
 from paimon_spark.core.merge.key_groups import KeyGroups, drop_retracts, gather, retracts, take
@@ -27,7 +28,7 @@ def difference_rows(
     before: Sequence[Iterable[pa.Table]],
     after: Sequence[Iterable[pa.Table]],
     key: Sequence[DataField],
-    values: Sequence[str],
+    values: Sequence[DataField],
     *,
     keep_kinds: bool,
 ) -> Iterator[pa.Table]:
@@ -37,7 +38,7 @@ def difference_rows(
         before: merged rows of the earlier state, each in key order; a key is in one of them only.
         after: those of the later state.
         key: the key columns.
-        values: names of the columns that are compared; null equals null, and NaN equals NaN.
+        values: the columns that are compared; null equals null, and NaN equals NaN.
         keep_kinds: keep retracts, and yield the earlier row, as -D, of each key that is gone.
     """
     sides = [(_BEFORE, rows) for rows in before] + [(_AFTER, rows) for rows in after]
@@ -67,7 +68,7 @@ def _gone(rows: pa.Table, *, keep_kinds: bool) -> pa.Table:
     return _with_kinds(kept, np.full(kept.num_rows, RowKind.DELETE, np.int8))
 
 
-def _joined(groups: KeyGroups, values: Sequence[str], *, keep_kinds: bool) -> pa.Table:
+def _joined(groups: KeyGroups, values: Sequence[DataField], *, keep_kinds: bool) -> pa.Table:
     rows = groups.rows
     side = values_of(one_chunk(rows.column(_SIDE)))
     kinds = values_of(one_chunk(rows.column(VALUE_KIND)))
@@ -87,14 +88,14 @@ def _joined(groups: KeyGroups, values: Sequence[str], *, keep_kinds: bool) -> pa
     return _with_kinds(take(rows, found), of_rows)
 
 
-def _differ(rows: pa.Table, earlier: I64, later: I64, values: Sequence[str]) -> Mask:
+def _differ(rows: pa.Table, earlier: I64, later: I64, values: Sequence[DataField]) -> Mask:
     """Return which pairs of rows differ: in a value, or because one is a retract and the other is not."""
     n = len(earlier)
     retracted = retracts(rows)
     out: Mask = retracted[earlier] != retracted[later]
     where = pa.array(np.concatenate([earlier, later]))
-    for name in values:
-        codes = value_codes(one_chunk(gather(rows.column(name), where)))
+    for f in values:
+        codes = value_codes(padded(one_chunk(gather(rows.column(f.name), where)), f.type))
         out |= codes[:n] != codes[n:]
     return out
 

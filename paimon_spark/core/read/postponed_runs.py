@@ -13,7 +13,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from paimon_spark.core.buckets.bucket_hash import key_buckets
+from paimon_spark.core.buckets.fixed_buckets import key_buckets_of
 from paimon_spark.core.columns import LEVEL
 from paimon_spark.core.levels import chained, sections
 from paimon_spark.core.merge.config import merge_order, needed_fields
@@ -95,9 +95,8 @@ def _own_rows(table: Table, split: Split, fields: Sequence[DataField]) -> Iterat
     files = BucketFiles(table, split.partition, POSTPONE_BUCKET)
     keys = [f for f in table.bucket_key_fields if f not in fields]
     names = [f.name for f in fields]
-    function = table.options.bucket_function_type
     for rows in chain.from_iterable(files.chunks(f, (*fields, *keys)) for f in split.postponed):
-        buckets = key_buckets(function, rows, table.bucket_key_fields, split.total_buckets)
+        buckets = key_buckets_of(table, rows, split.total_buckets)
         mine = np.flatnonzero(buckets == split.bucket)
         if len(mine):
             yield rows.select(names).take(pa.array(mine))

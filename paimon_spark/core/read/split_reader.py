@@ -172,7 +172,8 @@ class _Rows:
             )
 
         before, after = ([merged(s) for s in side] for side in (difference.before, difference.after))
-        values = [n for n in schema.field_names if n not in schema.partition_keys and n not in schema.primary_keys]
+        known = {*schema.partition_keys, *schema.primary_keys}
+        values = [f for f in schema.fields if f.name not in known]
         for rows in difference_rows(before, after, table.key_fields, values, keep_kinds=self.keep_kinds):
             yield self._named(rows)
 

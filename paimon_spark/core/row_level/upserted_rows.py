@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import one_chunk, values_of
+from paimon_spark.core.char_values import padded
 from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR, reserved
 from paimon_spark.core.merge.keys import Column, key_order, null_first_columns, sequence_codes
 from paimon_spark.core.table import Table
@@ -25,7 +26,7 @@ from paimon_spark.errors import ErrorKind, UsageError
 from paimon_spark.format.arrays import I64, Mask
 from paimon_spark.format.arrow_types import to_arrow_schema
 from paimon_spark.spec.kinds import BucketMode
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot, has_root, is_ordered
+from paimon_spark.spec.types import DataField, TypeRoot, has_root, is_ordered
 
 PLACE = (FILE_PATH, ROW_INDEX, VECTOR)
 """The columns with the place of a row that is replaced."""
@@ -189,9 +190,7 @@ def _normal(rows: pa.Table, fields: Sequence[DataField]) -> pa.Table:
         column = one_chunk(rows.column(f.name))
         if has_root(f.type, _FLOATS):
             column = pc.add(column, pa.scalar(0.0, column.type))
-        elif isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR:
-            column = pc.utf8_rpad(column, f.type.length or 1)
-        columns[f.name] = column
+        columns[f.name] = padded(column, f.type)
     return pa.table(columns)
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import arrow_scalar, one_chunk, values_of
 from paimon_spark.core.casts.times import UTC, instant_millis
+from paimon_spark.core.char_values import is_char, padded
 from paimon_spark.core.columns import ROW_KIND, SHUFFLE_BUCKET, SHUFFLE_HASH
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, ErrorKind
@@ -55,6 +56,8 @@ class WriteRules:
     """The rows that the merge engine cannot merge."""
     zone: str = UTC
     """The time zone of defaults."""
+    padded: frozenset[str] = frozenset()
+    """The key columns of which values are written with the blanks that fill their length."""
 
     @classmethod
     def of(cls, table: Table) -> WriteRules:
@@ -66,7 +69,8 @@ class WriteRules:
         refused = tuple(r for r in refused_rows(table.schema, options) if r.kind not in dropped)
         keyed, formats = table.is_primary_key_table, options.file_formats
         kind = options.rowkind_field
-        return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone)
+        chars = frozenset(f.name for f in (*table.key_fields, *table.bucket_key_fields) if is_char(f.type))
+        return cls(table.name, table.schema.fields, keyed, kind, dropped, formats, refused, table.zone, chars)
 
     def without_defaults(self) -> WriteRules:
         """Return the rules for rows of the table: their nulls are intended, and they carry their kinds."""
@@ -146,6 +150,8 @@ def _fit(column: pa.ChunkedArray, f: DataField, rules: WriteRules) -> pa.Chunked
         _check_members(one_chunk(column), f.type, f.name, rules)
     if f.default_value is not None and column.null_count:
         column = pc.fill_null(column, _default(f, rules.zone))
+    if f.name in rules.padded:
+        column = pa.chunked_array([padded(c, f.type) for c in column.chunks], arrow)
     for name in rules.formats:
         for_name(name).check_values(f.name, column)
     return column
