@@ -10,6 +10,7 @@ import pytest
 
 from paimon_spark.api.catalog import CatalogHandle
 from paimon_spark.catalog.filesystem import FileSystemCatalog
+from paimon_spark.core.columns import ROW_KIND
 from paimon_spark.core.levels import sections
 from paimon_spark.core.merge.config import SYSTEM_FIELDS
 from paimon_spark.core.metadata.manifest_store import ManifestStore
@@ -47,7 +48,7 @@ def keyed(**options: str) -> Table:
 
 def put(table: Table, *rows: tuple[Any, ...], kind: RowKind = RowKind.INSERT) -> None:
     columns = {n: pa.array([r[i] for r in rows]) for i, n in enumerate(table.schema.field_names)}
-    write_arrow(table, pa.table({**columns, "_row_kind_": pa.array([int(kind)] * len(rows), pa.int8())}))
+    write_arrow(table, pa.table({**columns, ROW_KIND: pa.array([int(kind)] * len(rows), pa.int8())}))
 
 
 def changed(table: Table, option: str, value: str) -> Table:
