@@ -161,6 +161,7 @@ object RowChange {
   val Insert: Byte = 0
   val Update: Byte = 2
   val Delete: Byte = 3
+
   /** `ROW_KIND` of `paimon_spark.core.columns`, which no column of a table can be called. */
   val KindColumn = "_KEY__row_kind_"
 }
