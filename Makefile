@@ -138,7 +138,7 @@ test-oldest: .venv-oldest/.test  ## The tests that start no JVM, with the oldest
 	@.venv-oldest/bin/pytest $(UNIT)
 
 test-all: test dist .venv-dbt/.ready  ## All tests, the slow ones and Paimon's own Java release included
-	@$(BIN)/pytest -q -n 2 -m "slow and not spark and not e2e and not peer"
+	@$(BIN)/pytest -q -n 2 --dist worksteal -m "slow and not spark and not e2e and not peer"
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m "slow and (spark or e2e or peer)"
 
 $(VENV)/.fuzz: $(VENV)/.test
