@@ -1,7 +1,7 @@
 """A program that copies a table as a stream, one commit in each batch: killed and started again by its test.
 
-With `forever` it copies until it is killed, and starts a query that has failed again; with `rest` it copies what there
-is in larger batches.
+With `forever` it copies until it is killed, and starts a query that has failed again; so it does with `workers`, which
+leaves also small batches to the workers. With `rest` it copies what there is in larger batches.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ def main(warehouse: str, checkpoint: str, how: str = "once") -> None:
     files = 1 if how == "once" else 20
     rows = spark.readStream.option("read.stream.maxFilesPerTrigger", files).table(f"paimon.{SOURCE}")
     writer = rows.writeStream.option("checkpointLocation", checkpoint)
-    while how == "forever":
+    if how == "workers":
+        writer = writer.option("write.local-max-rows", 0)
+    while how in ("forever", "workers"):
         query = writer.trigger(processingTime="100 milliseconds").toTable(f"paimon.{COPY}")
         try:
             query.awaitTermination()

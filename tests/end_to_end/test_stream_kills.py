@@ -117,7 +117,7 @@ class RandomKills:
 
     def _kill(self) -> None:
         if self._running is None or self._running.poll() is not None:
-            self._running = program(self._directory, "forever")
+            self._running = program(self._directory, self._random.choice(["forever", "workers"]))
             before = len(self._batches())
             self._wait(lambda: len(self._batches()) > before)
         time.sleep(self._random.random() * 1.5)
