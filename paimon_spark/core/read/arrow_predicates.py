@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from paimon_spark.core.arrow import arrow_scalar
+from paimon_spark.core.char_values import is_char
 from paimon_spark.format.arrow_types import to_arrow_type
 from paimon_spark.spec.like_patterns import pattern_regex
 from paimon_spark.spec.predicate import (
@@ -154,16 +155,12 @@ def _fits(value: Any, t: DataType) -> bool:
     return isinstance(value, float) or bool(_floor(value, t) == value)
 
 
-def _is_char(field: DataField) -> bool:
-    return isinstance(field.type, AtomicType) and field.type.root is TypeRoot.CHAR
-
-
 def _trimmed(value: Any, field: DataField) -> Any:
-    return value.rstrip(" ") if _is_char(field) else value
+    return value.rstrip(" ") if is_char(field.type) else value
 
 
 def _comparable(column: pc.Expression, field: DataField) -> pc.Expression:
-    return pc.utf8_rtrim(column, characters=" ") if _is_char(field) else column
+    return pc.utf8_rtrim(column, characters=" ") if is_char(field.type) else column
 
 
 def _compare_nan(column: pc.Expression, op: str) -> pc.Expression:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from paimon_spark.core.char_values import is_char
 from paimon_spark.core.metadata.manifest_store import may_hold_partition
 from paimon_spark.core.metadata.row_ranges import RowRange, evolves, row_ranges
 from paimon_spark.core.scan.entry_filter import SelectedEntries, in_partitions
@@ -48,7 +49,7 @@ from paimon_spark.spec.predicate import (
 )
 from paimon_spark.spec.rows import decode_row, row_arity
 from paimon_spark.spec.stats import ColumnStats, comparable_stats
-from paimon_spark.spec.types import AtomicType, DataField, TypeRoot
+from paimon_spark.spec.types import DataField
 
 _ENTRIES_AT_ONCE = 1_000
 """Number of entries of a large scan that are decoded at a time."""
@@ -105,7 +106,7 @@ def _named_partition(predicate: Predicate, columns: Sequence[str]) -> tuple[Any,
 
 def _char_columns(fields: Iterable[DataField]) -> list[str]:
     """Return the names of the CHAR columns, whose trailing blanks comparisons ignore."""
-    return [f.name for f in fields if isinstance(f.type, AtomicType) and f.type.root is TypeRoot.CHAR]
+    return [f.name for f in fields if is_char(f.type)]
 
 
 def _manifest_may_match(
@@ -142,7 +143,7 @@ def _fixed_hashes(table: Table, predicate: Predicate) -> set[int] | None:
     if combinations is None:
         return None
     types = [f.type for f in fields]
-    if any(isinstance(t, AtomicType) and t.root is TypeRoot.CHAR for t in types):
+    if any(map(is_char, types)):
         return None
     has_default = [f.default_value is not None and f.type.nullable for f in fields]
     try:
