@@ -9,6 +9,7 @@ from statistics import median
 from benchmarks.kinds import KINDS, PLAIN, WITH_VECTORS, step_of
 from benchmarks.rounds import AFTER, BEFORE, MARKING, Results
 from benchmarks.session import Cost
+from benchmarks.workload import Data, queries
 
 OURS = "paimon-spark"
 
@@ -24,18 +25,24 @@ class Target:
 
 
 TARGETS: Sequence[Target] = (
-    Target("load", "paimon", 0.6),
-    Target("load", "iceberg", 1.1),
+    Target("load", "paimon", 0.55),
+    Target("load", "iceberg", 1.0),
     Target("upsert", "paimon", 0.8),
     Target("upsert", "delta", 0.2),
     Target("upsert", "iceberg", 1 / 3),
-    Target(f"scan {BEFORE}", "paimon", 0.6),
-    Target(f"scan {BEFORE}", "iceberg", 1.1),
+    Target(f"scan {BEFORE}", "paimon", 0.55),
+    Target(f"scan {BEFORE}", "iceberg", 1.0),
+    Target(f"selective {BEFORE}", "paimon", 0.8),
+    Target(f"lookup {BEFORE}", "paimon", 0.8),
+    Target(f"join {BEFORE}", "paimon", 0.7),
     Target("compact", "paimon", 0.6),
     Target("compact", "iceberg", 1.0),
     Target(f"scan {AFTER}", "parquet", 1.1),
     Target(f"scan {AFTER}", "iceberg", 1.0),
-    Target(f"lookup {AFTER}", "paimon", 1.0),
+    Target(f"selective {AFTER}", "paimon", 0.8),
+    Target(f"lookup {AFTER}", "paimon", 0.8),
+    Target(f"join {AFTER}", "paimon", 0.7),
+    Target("delete", "paimon", 0.4),
     Target(MARKING, "iceberg", 1.0, "delete"),
 )
 KIND_STEPS = ("load", "upsert", f"scan {BEFORE}", "compact")
@@ -44,6 +51,9 @@ KIND_RATIO = 0.6
 VECTORS_RATIO = 1.1
 """Maximum cost of a scan with deletion vectors, relative to that of plain Parquet files with the same rows."""
 COUNT_SECONDS = 0.3
+PLANNING_MILLIS = 25.0
+"""Maximum of the median over the queries of a round."""
+QUERY_STEPS = [f"{query.name} {when}" for query in queries(Data("", 0)) for when in (BEFORE, AFTER)]
 DISK_RATIO = 0.8
 UNITS = ("cpu", "wall")
 Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
@@ -52,7 +62,7 @@ Costs = Mapping[str, Mapping[str, Sequence[Cost]]]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a target: the median, smallest and largest ratio over the rounds, and whether it is reached."""
+    """The outcome of a target: the median, smallest and largest figure of the rounds, and whether it is reached."""
 
     what: str
     target: float
@@ -81,10 +91,17 @@ def verdicts(results: Results) -> list[Verdict]:
     counts = [c.wall for c in ours.get(f"count {AFTER}", [])]
     if counts:
         found.append(_verdict(f"count {AFTER}, wall seconds", COUNT_SECONDS, counts))
+    plans = [median(times) for times in zip(*(_planning(ours[s]) for s in QUERY_STEPS if s in ours), strict=False)]
+    if plans:
+        found.append(_verdict("planning, wall milliseconds", PLANNING_MILLIS, plans))
     sizes = list(zip(results.disk.get(OURS, []), results.disk.get("paimon", []), strict=False))
     if sizes:
         found.append(_verdict("bytes on disk after the load, to paimon", DISK_RATIO, [a / b for a, b in sizes]))
     return found
+
+
+def _planning(costs: Sequence[Cost]) -> list[float]:
+    return [1000 * c.planning for c in costs if c.planning is not None]
 
 
 def kind_target(kind: str, step: str) -> Target:

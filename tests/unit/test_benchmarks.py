@@ -42,7 +42,17 @@ def test_a_target_is_judged_by_ratios_within_a_round(ours: list[float], word: st
     found = {v.what: v for v in verdicts(results)}
     assert found["load, cpu, to paimon"].word == word
     assert found["load, wall, to paimon"].word == "reached"
-    assert not any("iceberg" in what for what in found)
+    assert not any("iceberg" in what or "planning" in what for what in found)
+
+
+def test_planning_is_judged_by_the_median_query_of_a_round() -> None:
+    results = Results()
+    for step, millis in (("scan before", (40, 90, 41)), ("lookup after", (20, 20, 20)), ("join after", (26, 28, 24))):
+        for planned in millis:
+            results.add("paimon-spark", f"{step} compaction", replace(cost(1.0), planning=planned / 1000))
+    results.add("paimon-spark", "ORC: scan before compaction", replace(cost(1.0), planning=1.0))
+    (found,) = (v for v in verdicts(results) if "planning" in v.what)
+    assert (found.low, found.middle, found.high, found.word) == (24.0, 26.0, 28.0, "within the spread")
 
 
 def test_an_engine_that_ends_fails_its_steps_and_not_the_run(tmp_path: Path) -> None:
