@@ -41,6 +41,9 @@ class _Server(PythonServer):
         self._greeting = greeting
 
     def _create_connection(self, connected: Any, stream: Any) -> ClientServerConnection:
+        connected.setsockopt(
+            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
+        )  # the end of a large answer would wait for 40 ms
         parts = (self.java_parameters, self.python_parameters, self.gateway_property, self.gateway_client, self)
         connection = _Connection(self._greeting, *parts)
         connection.init_socket_from_python_server(connected, stream)
@@ -56,6 +59,8 @@ class _Connection(ClientServerConnection):
 
     def run(self) -> None:
         if is_greeted(self.socket, self.stream, self._greeting):
+            # The end of a large answer would wait up to 40 ms until what was sent before is acknowledged.
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             super().run()
         else:
             _log.warning("rejected an unauthenticated connection")

@@ -88,6 +88,7 @@ private class EngineClient(
 
   override protected def startClientSocket(): Socket = {
     val socket = super.startClientSocket()
+    socket.setTcpNoDelay(true) // the first request would wait 40 ms until the greeting is acknowledged
     try { Greeting.exchange(socket, greeting); socket }
     catch { case e: Throwable => socket.close(); throw e }
   }
