@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.rules.RuleExecutor
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{CodegenSupport, SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.command.ExecutedCommandExec
 import org.apache.spark.sql.execution.datasources.{FileSourceStrategy, LogicalRelation}
 import org.apache.spark.sql.execution.datasources.v2.{
   DataSourceV2Relation,
@@ -60,6 +61,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case SingleRowBatches(child) => SingleRowBatchesExec(planLater(child)) :: Nil
     case ShowTables(ResolvedNamespace(ours: PaimonCatalog, namespace, _), pattern, output) =>
       new PaimonShowTablesExec(output, ours, namespace, pattern) :: Nil
+    case d: DescribeRelation => DescribeColumns.of(d).map(ExecutedCommandExec(_)).toSeq
     case a: AppendData => insert(a, a.write, a.analyzedQuery)
     case o: OverwriteByExpression => insert(o, o.write, o.analyzedQuery)
     case o: OverwritePartitionsDynamic => insert(o, o.write, None)
