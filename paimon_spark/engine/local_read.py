@@ -43,28 +43,30 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def is_small(plans: Sequence[SelectPlan]) -> bool:
-    """Return whether a read takes no more bytes of data files than the option allows; without a filter, of memory.
+def small_bytes(plans: Sequence[SelectPlan]) -> int | None:
+    """Return how many bytes of data files a small read takes at most; None if it is not small.
 
-    If the sizes do not decide, files are opened to find the row groups that match the filter. A small part of the files
-    may take `_PRUNED` times as much, because the filter removes rows of these row groups too.
+    A read is small if it takes no more bytes of files than the option allows; without a filter, of memory. If the sizes
+    do not decide, files are opened to find the row groups that match the filter, and only these count. A small part of
+    the files may take `_PRUNED` times as much, because the filter removes rows of these row groups too.
     """
     most_bytes = plans[0].table.options.local_read_bytes
     splits = [(plan, s) for plan in plans for s in plan.splits]
     if most_bytes <= 0 or sum(_files(s) for _, s in splits) > MOST_FILES:
-        return False
+        return None
     if sum(s.file_rows for p, s in splits if p.predicate == TRUE and p.limit is None) > _MOST_ROWS:
-        return False
+        return None
+    stored = sum(s.size for _, s in splits)
     if sum(s.size if p.predicate != TRUE else s.size * _UNPACKED for p, s in splits) <= most_bytes:
-        return True
-    left = max(most_bytes, min(most_bytes * _PRUNED, sum(s.size for _, s in splits) // _SMALL_PART))
+        return stored
+    most, needed = max(most_bytes, min(most_bytes * _PRUNED, stored // _SMALL_PART)), 0
     for plan, split in splits:
         if plan.predicate == TRUE:
-            return False
-        left -= bytes_to_read(plan.table, split, plan.columns, plan.predicate)
-        if left < 0:
-            return False
-    return True
+            return None
+        needed += bytes_to_read(plan.table, split, plan.columns, plan.predicate)
+        if needed > most:
+            return None
+    return needed
 
 
 def _files(split: Split) -> int:

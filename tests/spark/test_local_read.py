@@ -151,16 +151,26 @@ def test_operators_over_a_small_read_use_the_settings(spark: SparkSession, local
         assert local.sql(f"{query} ORDER BY id").collect() == sorted(local.sql(query).collect(), key=lambda r: r.id)
 
 
+def test_operators_over_a_small_part_of_large_files_take_no_job(spark: SparkSession, local: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k INT NOT NULL, v STRING) TBLPROPERTIES ('primary-key' = 'k', 'bucket' = '1')")
+    spark.sql("INSERT INTO t SELECT int(id), sha2(string(id), 512) FROM range(200000)")
+    local.conf.set(LOCAL, "2 mb")
+    query = "SELECT count(*), max(length(v)) FROM t WHERE k BETWEEN 100000 AND 100999"
+    assert "PaimonDriverTask" in plan_of(local, query)
+    found, tasks = rows_and_tasks(local, query)
+    assert (tuple(found[0]), tasks) == ((1000, 128), 0)
+
+
 def test_operators_over_a_larger_read_are_a_job(spark: SparkSession, local: SparkSession) -> None:
     spark.sql("CREATE TABLE t (k INT, v STRING)")
-    spark.sql("INSERT INTO t SELECT int(id), sha2(string(id), 512) FROM range(100000)")
+    spark.sql("INSERT INTO t SELECT int(id), sha2(string(id), 512) FROM range(200000)")
     local.conf.set(LOCAL, "64 mb")
     assert "PaimonDriverTask" in plan_of(local, "SELECT k % 2, count(*) FROM t GROUP BY 1")
     query = "SELECT k % 2, count(DISTINCT v) FROM t GROUP BY 1"
     assert "PaimonLocalRead" in plan_of(local, query)
     assert "PaimonDriverTask" not in plan_of(local, query)
     found, tasks = rows_and_tasks(local, query)
-    assert sorted(map(tuple, found)) == [(0, 50_000), (1, 50_000)]
+    assert sorted(map(tuple, found)) == [(0, 100_000), (1, 100_000)]
     assert tasks == 1
 
 

@@ -27,7 +27,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.engine.aggregates import Aggregate, Aggregation, Function, aggregated
 from paimon_spark.engine.branch_reads import OTHER_BRANCH
 from paimon_spark.engine.fallback import plan_reads, total_rows
-from paimon_spark.engine.local_read import is_small, read_small
+from paimon_spark.engine.local_read import read_small, small_bytes
 from paimon_spark.engine.row_level import with_all_rows
 from paimon_spark.engine.select import ReadOptions, SelectPlan
 from paimon_spark.errors import UnsupportedError
@@ -55,8 +55,13 @@ class PlannedScan:
 
     plans: tuple[SelectPlan, ...]
     readings: tuple[ReadRequest, ...]
-    local: bool = False
-    """Whether the engine reads the rows itself."""
+    local_bytes: int | None = None
+    """How many bytes of data files the engine takes if it reads the rows itself; None if it does not."""
+
+    @property
+    def local(self) -> bool:
+        """Return whether the engine reads the rows itself."""
+        return self.local_bytes is not None
 
     @property
     def snapshot_id(self) -> int | None:
@@ -107,11 +112,12 @@ def _described(planned: PlannedScan) -> dict[str, Any]:
     exact = total_rows(planned.plans)
     rows = exact if exact is not None else sum(s.file_rows for plan in planned.plans for s in plan.splits)
     parts = list(zip(planned.plans, planned.readings, strict=True))
+    size = sum(_bytes(plan, reading.columns) for plan, reading in parts)
     return {
         "scan": _plans.put(planned),
         "snapshot": planned.snapshot_id,
         "rows": rows,
-        "bytes": sum(_bytes(plan, reading.columns) for plan, reading in parts),
+        "bytes": size if planned.local_bytes is None else max(min(size, planned.local_bytes), 1),
         "info": "; ".join(_info(plan, reading, local=planned.local) for plan, reading in parts),
         "local": planned.local,
         "layout": None if planned.local else bucket_layout(planned.plans, planned.readings),
@@ -178,7 +184,7 @@ def _plan(request: Request) -> PlannedScan:
         _check_no_newer_files(plans, table, lost)
     readings = tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans)
     plain = not (metadata or system.keep_kinds or args["table"].get("writes"))
-    return PlannedScan(plans, readings, plain and is_small(plans))
+    return PlannedScan(plans, readings, small_bytes(plans) if plain else None)
 
 
 def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ...], *, pairs: bool) -> ReadRequest:

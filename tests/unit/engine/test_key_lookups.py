@@ -12,7 +12,7 @@ from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.read_cost import bytes_to_read
 from paimon_spark.core.table import Table
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.engine.local_read import is_small
+from paimon_spark.engine.local_read import small_bytes
 from paimon_spark.engine.select import plan_select
 from paimon_spark.spec.predicate import TRUE, And, Comparison, InList, Predicate
 from paimon_spark.testing.tables import new_table, read_arrow
@@ -65,10 +65,10 @@ def test_a_small_part_of_large_files_is_small() -> None:
     condition = Comparison("=", "id", 100)
     part = bytes_to_read(table, split, list(COLUMNS), condition)
     assert part < split.size // 5
-    for limit, small in ((part, True), (part // 2 + 1, True), (part // 2 - 1, False)):
+    for limit, small in ((part, part), (part // 2 + 1, part), (part // 2 - 1, None)):
         bounded = table.with_options({"read.local-max-bytes": f"{limit} b"})
-        assert is_small([plan_select(bounded, predicate=condition)]) is small
-        assert not is_small([plan_select(bounded, predicate=Comparison(">", "id", 100))])
+        assert small_bytes([plan_select(bounded, predicate=condition)]) == small
+        assert small_bytes([plan_select(bounded, predicate=Comparison(">", "id", 100))]) is None
 
 
 def test_stripes_without_the_key_are_neither_counted_nor_decoded() -> None:
@@ -83,9 +83,10 @@ def test_stripes_without_the_key_are_neither_counted_nor_decoded() -> None:
 
 def test_many_rows_without_a_filter_are_not_small() -> None:
     table = keyed(0, step=1, rows=200_001).with_options({"read.local-max-bytes": "1 gb"})
-    assert not is_small([plan_select(table)])
-    assert is_small([plan_select(table, limit=10)])
-    assert is_small([plan_select(table, predicate=Comparison(">", "id", 10))])
+    assert small_bytes([plan_select(table)]) is None
+    limited, filtered = plan_select(table, limit=10), plan_select(table, predicate=Comparison(">", "id", 10))
+    assert small_bytes([limited]) == sum(s.size for s in limited.splits)
+    assert small_bytes([filtered]) == sum(s.size for s in filtered.splits)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -160,5 +160,5 @@ class DriverTasks(session: SparkSession) {
 object DriverTasks {
 
   /** A job is cheap beside the operators over larger reads, and runs on an executor. */
-  private val MostBytes = 4L << 20
+  private val MostBytes = 8L << 20
 }
