@@ -41,9 +41,6 @@ class _Server(PythonServer):
         self._greeting = greeting
 
     def _create_connection(self, connected: Any, stream: Any) -> ClientServerConnection:
-        connected.setsockopt(
-            socket.IPPROTO_TCP, socket.TCP_NODELAY, 1
-        )  # the end of a large answer would wait for 40 ms
         parts = (self.java_parameters, self.python_parameters, self.gateway_property, self.gateway_client, self)
         connection = _Connection(self._greeting, *parts)
         connection.init_socket_from_python_server(connected, stream)
