@@ -4,11 +4,13 @@ cause.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -103,3 +105,10 @@ def test_a_statement_whose_workers_are_killed_says_so(spark: SparkSession, table
     assert spark.sql(STATEMENTS["a write"]).collect() == []
     spark.sql(STATEMENTS["a merge"]).collect()
     assert spark.sql("SELECT count(*) FROM keyed WHERE v = 'merged'").first()[0] >= 333  # type: ignore[index]
+
+
+def test_a_worker_that_died_before_spark_looked_it_up_is_named(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    error = jvm.java.lang.IllegalStateException("Python daemon failed to launch worker.")
+    found = json.loads(jvm.org.apache.spark.sql.paimonbridge.TaskFailure.description(error))
+    assert found["code"] == "WORKER_FAILED"

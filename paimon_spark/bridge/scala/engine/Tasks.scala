@@ -100,7 +100,9 @@ object TaskFailure {
     case e: IOException if !isNoProgram(e) =>
       e.getStackTrace.map(_.getClassName).find(c => !Passed.exists(c.startsWith))
         .exists(c => Ours.exists(c.startsWith))
-    case e: SparkException => Option(e.getMessage).exists(m => LostWorker.exists(m.contains))
+    // a worker that is gone before the daemon's answer was read is an IllegalStateException
+    case e @ (_: SparkException | _: IllegalStateException) =>
+      Option(e.getMessage).exists(m => LostWorker.exists(m.contains))
     case _ => false
   }
 
