@@ -25,6 +25,8 @@ EXISTING_BUCKET = reserved("_existing_bucket_")
 """The bucket of a row that is in the table, as int32, null for a row to write; for cross-partition upserts."""
 SHUFFLE_ORDER = reserved("_order_")
 """The position of a row among those to write, as int64, where rows of one key come from several tasks."""
+POSITIONS = reserved("_positions_")
+"""Positions of rows of one file, as a serialized roaring bitmap; instead of a position in each row."""
 LEVEL = "_LEVEL"
 """The level of the file of each row that is merged, as int8; only where a merge depends on it."""
 AUDIT_ROW_KIND = "rowkind"

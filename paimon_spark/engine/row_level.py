@@ -12,7 +12,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.columns import FILE_PATH
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.row_ranges import evolves
@@ -22,6 +25,7 @@ from paimon_spark.core.row_level.key_range_rewrites import KeyRangeRewriter
 from paimon_spark.core.row_level.keyed_deletes import KeyedDeleteWriter
 from paimon_spark.core.row_level.position_deletes import PositionDeleteWriter
 from paimon_spark.core.scan.scan import live_in_partitions
+from paimon_spark.core.spill.space import local_directories
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import WriterRestoreState
 from paimon_spark.engine.insert import WritePlan, WriteResult, commit_of, complete_write, plan_write, run_post_commit
@@ -203,6 +207,34 @@ def row_changer(table: Table, info: WriterRestoreState, spill_dirs: Sequence[str
     if info.columns_of is not None:
         return ColumnUpdater(table, info)
     return PositionDeleteWriter(table, info) if writes_position_deletes(table) else CopyOnWriteRewriter(table, info)
+
+
+_MOST_MARKED_FILES = 32
+_MOST_BYTES_TO_READ = 4 << 20
+
+
+def write_marks(plan: WritePlan, marks: pa.Table) -> list[CommitMessage] | None:
+    """Delete rows in this process by their positions in files; return None, with nothing written, if they need tasks.
+
+    They do if many files have such rows, or if large files have to be read because their rows cannot be marked.
+
+    Args:
+        plan: a plan of `plan_changes` for a DELETE in a table with deletion vectors.
+        marks: file, deletion vector and `POSITIONS` of the rows; a file may have several bitmaps.
+
+    Raises:
+        ConflictError: another commit changed a file with such rows.
+    """
+    if len(pc.unique(marks.column(FILE_PATH))) > _MOST_MARKED_FILES:
+        return None
+    with row_changer(plan.table, plan.info, local_directories()) as changer:
+        for batch in marks.to_batches():
+            changer.change(batch)
+        if isinstance(changer, KeyedDeleteWriter) and changer.bytes_to_read > _MOST_BYTES_TO_READ:
+            changer.abort()
+            return None
+        checkpoint()
+        return changer.finish()
 
 
 def finish_changes(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:

@@ -194,8 +194,16 @@ def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> by
     Without `run`, no job is started, and the result is empty if one is needed.
     """
     packed = jvm_frames().smallRows(frame._jdf, rows, most_bytes, run)
-    if packed is None:
-        return None
+    return None if packed is None else _unpacked(packed)
+
+
+def collected(frame: DataFrame) -> pa.Table:
+    """Return all rows of a frame that has few of them."""
+    with pa.ipc.open_stream(_unpacked(jvm_frames().collected(frame._jdf))) as stream:
+        return stream.read_all()
+
+
+def _unpacked(packed: str) -> bytes:
     return _moved(Path(packed[1:])) if packed.startswith("@") else b64decode(packed)
 
 
@@ -220,6 +228,14 @@ def bucket_shuffle_packed(frame: DataFrame, spec: ShuffleSpec) -> DataFrame:
 def arrow_batches(frame: DataFrame) -> DataFrame:
     """Return a frame of one binary column, whose rows are Arrow streams of the rows of `frame`."""
     return frame_of(jvm_frames().arrowBatches(frame._jdf), frame.sparkSession)
+
+
+def position_bitmaps(frame: DataFrame) -> DataFrame:
+    """Return the rows of a frame of file, position and deletion vector as file, deletion vector and `POSITIONS`.
+
+    There is a row for each file and task.
+    """
+    return frame_of(jvm_frames().positionBitmaps(frame._jdf), frame.sparkSession)
 
 
 def on_session(frame: DataFrame, session: SparkSession) -> DataFrame:

@@ -1,6 +1,7 @@
 """DELETE, UPDATE and MERGE as Spark jobs: one shuffle, one transfer to Python, one commit.
 
-A MERGE that rewrites files has a second job for the rows that it adds, over the same joined rows.
+A DELETE with deletion vectors collects the positions of the rows, and needs neither if they are in few files. A MERGE
+that rewrites files has a second job for the rows that it adds, over the same joined rows.
 """
 
 from __future__ import annotations
@@ -24,18 +25,24 @@ from paimon_spark.engine.row_level import (
     marks_keyed_rows,
     plan_changes,
     rewrites_files,
+    write_marks,
     writes_position_deletes,
 )
 from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
-from paimon_spark.spark.jvm_frames import arrow_batches
+from paimon_spark.spark.failures import clear_failure
+from paimon_spark.spark.job_control import cancel_on_failure
+from paimon_spark.spark.jvm_frames import arrow_batches, arrow_frame, collected, position_bitmaps
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import NearRunner
+from paimon_spark.spark.small_writes import local_limits
 from paimon_spark.spark.writes import run_writers, write_frame, write_tasks, written
 from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.merge_rules import check_statement
 
 _TO = reserved("_to_")
+_COLLECTED_ROWS = 256 << 20
+"""Maximum number of rows of a table whose deleted positions, one bit each, are collected in this process."""
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +74,7 @@ def change_rows(
     rows = frame.drop(*METADATA_COLUMNS)
     if len(rows.columns) < len(frame.columns) and marks_keyed_rows(table):
         try:
-            return _change_places(session, table, frame.select(FILE_PATH, ROW_INDEX, VECTOR), operation)
+            return _change_places(session, table, frame, operation)
         except ConflictError as error:
             _log.info("The rows of %s are deleted by writing them: %s", table.name, error)
     return write_frame(session, table, rows, operation=operation)
@@ -119,7 +126,33 @@ def _change_places(
     """Change rows by their positions in files."""
     tasks = write_tasks(session, table)
     plan = plan_changes(table, operation, parallelism=tasks, rewrites=False, changes=changes)
-    return finish_changes(plan, write_changes(session, plan, frame), NearRunner(session, table))
+    marks = table.is_primary_key_table or (operation is Operation.DELETE and writes_position_deletes(table))
+    messages = _marked(session, plan, frame) if marks else write_changes(session, plan, frame)
+    return finish_changes(plan, messages, NearRunner(session, table))
+
+
+def _marked(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:
+    """Write deletion vectors for the rows of a frame, in this process if they are in few files."""
+    table = plan.table
+    found = position_bitmaps(frame.select(FILE_PATH, ROW_INDEX, VECTOR))
+    if _collects_positions(table):
+        try:
+            with cancel_on_failure(session, description=f"find rows of {table.name}"):
+                marks = collected(found)
+        except Exception as error:
+            raise clear_failure(error) from error
+        messages = write_marks(plan, marks)
+        if messages is not None:
+            return messages
+        found = arrow_frame(session, marks, found.schema)
+    placed = found.repartition(write_tasks(session, table), FILE_PATH)
+    return run_writers(session, plan, arrow_batches(placed), copy_on_write_rewriter)
+
+
+def _collects_positions(table: Table) -> bool:
+    latest = table.snapshots.latest()
+    few = latest is not None and latest.total_record_count <= _COLLECTED_ROWS
+    return few and local_limits(table).rows > 0
 
 
 def write_changes(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:

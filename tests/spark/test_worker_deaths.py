@@ -73,7 +73,9 @@ def tables(spark: SparkSession) -> str:
     spark.sql("CREATE TABLE plain (id BIGINT, v STRING)")
     more = options.replace(")", ", 'changelog-producer' = 'lookup')")
     spark.sql(f"CREATE TABLE looked (id BIGINT NOT NULL, v STRING) {more}")
-    vectors = "'deletion-vectors.enabled' = 'true', 'deletion-vectors.mark-deletes' = 'true'"
+    vectors = (
+        "'deletion-vectors.enabled' = 'true', 'deletion-vectors.mark-deletes' = 'true', 'write.local-max-rows' = '0'"
+    )
     marking = f"TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '2', {vectors})"
     spark.sql(f"CREATE TABLE marked (id BIGINT NOT NULL, v STRING) {marking}")
     spark.sql("INSERT INTO marked SELECT id, CAST(id AS STRING) FROM range(0, 1000, 1, 2)")

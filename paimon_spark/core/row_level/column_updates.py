@@ -24,7 +24,7 @@ from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.read.stitched_rows import stitched_rows
 from paimon_spark.core.row_level.changes_by_file import changes_by_file
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
-from paimon_spark.core.row_level.marked_positions import MarkedPositions
+from paimon_spark.core.row_level.marked_positions import FilePositions, MarkedPositions
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.blob_files import BlobFileWriter
 from paimon_spark.core.write.rolling import RollingWriter, created_now
@@ -32,6 +32,7 @@ from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError
 from paimon_spark.format.arrays import I64
+from paimon_spark.format.file_index.roaring import bitmap_of
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import TRUE
@@ -99,7 +100,7 @@ class ColumnUpdater(AbortableWriter):
         gone = values_of(one_chunk(part.column(ROW_KIND)).cast(pa.int8())) == RowKind.DELETE
         if gone.any():
             seen = values_of(one_chunk(part.column(VECTOR)).cast(pa.int64()).fill_null(NO_VECTOR))
-            self._marks.add(path, positions[gone], int(seen[gone][0]))
+            self._marks.add(FilePositions(path, bitmap_of(positions[gone]), int(seen[gone][0])))
         kept = np.flatnonzero(~gone)
         if not len(kept) or not self._rules.fields:
             return

@@ -21,10 +21,9 @@ from paimon_spark.core.levels import KeyRange, key_range
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
-from paimon_spark.core.row_level.marked_positions import MarkedPositions, positions_in, rows_by_file
+from paimon_spark.core.row_level.marked_positions import MarkedPositions, check_within, positions_by_file
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
-from paimon_spark.errors import EngineError
 from paimon_spark.format.deletion_vectors import positions
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import BucketKey, ManifestEntry
@@ -33,8 +32,8 @@ from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 class KeyedDeleteWriter(AbortableWriter):
     """Deletes the rows of one task.
 
-    A batch has the file, position and deletion vector of each row, in any order. Memory: one bit per row of the files
-    with such rows, and the buffer of the rows that are written.
+    A batch has the file, position and deletion vector of each row, in any order, or the positions of the rows of a file
+    in `POSITIONS`. Memory: one bit per row of the files with such rows, and the buffer of the rows that are written.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -52,13 +51,17 @@ class KeyedDeleteWriter(AbortableWriter):
         Raises:
             ConflictError: a file with such rows is no longer part of the table.
         """
-        for part in rows_by_file(batch):
-            if part.path is None:
-                raise EngineError("A row to delete has no position in a file.")
+        for part in positions_by_file(batch):
             if self._marks_rows_of(part.path, part.seen):
-                self._marks.add(part.path, part.positions, part.seen)
+                self._marks.add(part)
             else:
-                self._retracted[part.path] |= positions_in(self._files.entry(part.path).file, part.positions)
+                check_within(self._files.entry(part.path).file, part.positions)
+                self._retracted[part.path] |= part.positions
+
+    @property
+    def bytes_to_read(self) -> int:
+        """Return the size of the files with rows that are deleted by writing them."""
+        return sum(self._files.entry(path).file.file_size for path in self._retracted)
 
     @translate_io_errors()
     def finish(self) -> list[CommitMessage]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import FILE_PATH, ROW_INDEX, VECTOR
+from paimon_spark.core.columns import FILE_PATH, POSITIONS, ROW_INDEX, VECTOR
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.deletion_vectors import NO_VECTOR, StoredVectors, VectorWriter
 from paimon_spark.core.metadata_io import delete_best_effort
@@ -63,15 +64,44 @@ def rows_by_file(batch: pa.RecordBatch) -> list[FileRows]:
     return out
 
 
-def positions_in(file: DataFileMeta, positions: I64) -> BitMap:
-    """Return positions in a file as a bitmap.
+@dataclass(frozen=True, slots=True)
+class FilePositions:
+    """Positions in one file, and the fingerprint of its deletion vector when the rows were read."""
+
+    path: str
+    positions: BitMap
+    seen: int
+
+    @classmethod
+    def of(cls, rows: FileRows) -> FilePositions:
+        """Return the positions of rows of a file.
+
+        Raises:
+            EngineError: the rows are in no file, or a position does not fit into a bitmap.
+        """
+        if rows.path is None or (rows.positions >> 32).any():
+            raise EngineError("A row to delete has no position in a file.")
+        return cls(rows.path, bitmap_of(rows.positions), rows.seen)
+
+
+def positions_by_file(batch: pa.RecordBatch) -> Iterator[FilePositions]:
+    """Yield the positions of the rows of a batch by file, from `POSITIONS`, or from the position of each row."""
+    if POSITIONS not in batch.schema.names:
+        yield from map(FilePositions.of, rows_by_file(batch))
+        return
+    columns = (batch.column(name).to_pylist() for name in (FILE_PATH, POSITIONS, VECTOR))
+    for path, bitmap, seen in zip(*columns, strict=True):
+        yield FilePositions(path, BitMap.deserialize(bitmap), NO_VECTOR if seen is None else seen)
+
+
+def check_within(file: DataFileMeta, positions: BitMap) -> None:
+    """Check positions in a file.
 
     Raises:
         EngineError: a position lies beyond the end of the file.
     """
-    if int(positions.max()) >= file.row_count:
+    if positions.max() >= file.row_count:
         raise EngineError(f"A deleted row lies beyond the end of the file '{file.file_name}' ({file.row_count} rows).")
-    return bitmap_of(positions)
 
 
 @dataclass(slots=True)
@@ -93,20 +123,21 @@ class MarkedPositions:
         self._by_file: dict[str, _NewVectors] = {}
         self._written: list[str] = []
 
-    def add(self, path: str, positions: I64, seen: int) -> None:
+    def add(self, rows: FilePositions) -> None:
         """Add rows of a file.
 
         Raises:
             ConflictError: the file is no longer part of the table.
             EngineError: a position lies beyond the end of the file, or the rows were selected with different vectors.
         """
-        marks = self._by_file.get(path)
+        marks = self._by_file.get(rows.path)
         if marks is None:
-            marks = self._by_file[path] = _NewVectors(self._files.entry(path), seen)
+            marks = self._by_file[rows.path] = _NewVectors(self._files.entry(rows.path), rows.seen)
         file = marks.entry.file
-        if seen != marks.seen:
+        if rows.seen != marks.seen:
             raise EngineError(f"Rows of the file '{file.file_name}' were selected with different deletion vectors.")
-        marks.positions |= positions_in(file, positions)
+        check_within(file, rows.positions)
+        marks.positions |= rows.positions
 
     def is_current(self, entry: ManifestEntry, seen: int) -> bool:
         """Return whether a file still has the deletion vector of that fingerprint."""

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from paimon_spark.core.arrow import one_chunk, values_of
-from paimon_spark.core.columns import ROW_KIND, TRACKING_FIELDS
+from paimon_spark.core.columns import POSITIONS, ROW_KIND, TRACKING_FIELDS
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.row_tracking import stored_tracking, tracks_rows, with_ids
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
-from paimon_spark.core.row_level.marked_positions import MarkedPositions, rows_by_file
+from paimon_spark.core.row_level.marked_positions import FilePositions, MarkedPositions, positions_by_file, rows_by_file
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
@@ -30,7 +30,8 @@ class PositionDeleteWriter(AbortableWriter):
     """Applies the changes of one task.
 
     A batch has the columns of the table, `ROW_KIND` (int8), and the file, position and deletion vector of the row:
-    all are set for a row to delete or update, and null for a new row.
+    all are set for a row to delete or update, and null for a new row. A batch that only deletes rows may have the file,
+    its deletion vector and the `POSITIONS` of the rows.
     """
 
     def __init__(self, table: Table, plan: WriterRestoreState) -> None:
@@ -49,11 +50,15 @@ class PositionDeleteWriter(AbortableWriter):
         Raises:
             ConflictError: a file with rows to change is no longer part of the table.
         """
+        if POSITIONS in batch.schema.names:
+            for rows in positions_by_file(batch):
+                self._marks.add(rows)
+            return
         ids = np.full(batch.num_rows, -1, np.int64)
         stays = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8())) != RowKind.DELETE
         for part in rows_by_file(batch):
             if part.path is not None:
-                self._marks.add(part.path, part.positions, part.seen)
+                self._marks.add(FilePositions.of(part))
                 kept = stays[part.rows]
                 if self._tracked is not None and kept.any():
                     ids[part.rows[kept]] = self._row_ids(part.path, part.positions[kept])

@@ -108,6 +108,10 @@ class JvmFrames {
   def arrowBatches(frame: Dataset[Row]): Dataset[Row] =
     JvmFrames.analyzed(sessionOf(frame), pack(frame.queryExecution.analyzed))
 
+  /** The rows of a frame of file, position and deletion vector, as bitmaps of positions; see `PositionBitmaps`. */
+  def positionBitmaps(frame: Dataset[Row]): Dataset[Row] =
+    JvmFrames.analyzed(sessionOf(frame), PositionBitmaps.of(frame.queryExecution.analyzed))
+
   /** The same frame, run by another session: in a Spark Connect server, each session has Python workers of its own. */
   def onSession(frame: Dataset[Row], session: SparkSession): Dataset[Row] =
     JvmFrames.analyzed(session, frame.queryExecution.analyzed)
@@ -135,6 +139,9 @@ class JvmFrames {
     * times faster than py4j decodes an array of bytes. */
   def smallRows(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): String =
     SmallRows.packed(frame, rows, bytes, run)
+
+  /** All rows of a frame that has few of them, in the form of `smallRows`. */
+  def collected(frame: Dataset[Row]): String = SmallRows.collected(frame)
 
   /** A Paimon table that is a directory or below it, or null. */
   def tableWithin(store: FileSystem, directory: Path): String = TablesWithin.first(store, directory)

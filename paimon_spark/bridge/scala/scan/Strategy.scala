@@ -56,6 +56,7 @@ case class PaimonStrategy(session: SparkSession) extends SparkStrategy {
     case BucketSplitsPlan(output, splits) => BucketSplitsExec(output, splits) :: Nil
     case ArrowBatches(columns, task, tasks, output, child) =>
       ArrowBatchesExec(columns, task, tasks, output, planLater(child)) :: Nil
+    case PositionBitmaps(output, child) => PositionBitmapsExec(output, planLater(child)) :: Nil
     case PaimonTasks(child) => PaimonTasksExec(planLater(child)) :: Nil
     case WorkerBatches(function, output, child) => WorkerBatchesExec(function, output, planLater(child)) :: Nil
     case SingleRowBatches(child) => SingleRowBatchesExec(planLater(child)) :: Nil

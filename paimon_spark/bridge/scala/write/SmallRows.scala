@@ -61,6 +61,15 @@ object SmallRows {
       })
   }
 
+  /** All rows of a frame, in the form of `packed`. */
+  def collected(frame: Dataset[Row]): String = {
+    val execution = frame.queryExecution
+    val rows = SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeCollect())
+    val output = execution.executedPlan.output
+    SQLConf.withExistingConf(execution.sparkSession.sessionState.conf)(
+      pack(rows, Int.MaxValue, UnsafeProjection.create(output, output), output))
+  }
+
   /** Given rows and the values that a plan computes from them, if the optimizer has nothing to add: it would evaluate
     * them by an interpreter. */
   private def computed(plan: LogicalPlan): Option[(LocalRelation, Seq[Expression])] =
