@@ -29,6 +29,8 @@ from paimon_spark.spark.native_scan import superseded_rows_key
 from paimon_spark.spark.read_modes import ReadRequest
 from paimon_spark.spark.types import plain_struct
 
+_KEYS = 2
+"""How many times the bytes of a local read may be read to find superseded rows: no rows of them are sent to the JVM."""
 _COLUMNS = StructType.fromJson(plain_struct(fields_from_arrow(SUPERSEDED)))
 
 
@@ -94,4 +96,4 @@ def _few_keys(table: Table, splits: Sequence[Split]) -> bool:
     """
     if any(s.raw for s in splits) or sum(s.file_count for s in splits) > MOST_FILES:
         return False
-    return sum(bytes_of_keys(table, s) for s in splits) <= table.options.local_read_bytes
+    return sum(bytes_of_keys(table, s) for s in splits) <= _KEYS * table.options.local_read_bytes

@@ -1,8 +1,6 @@
 package org.apache.spark.sql.paimonbridge
 
-import scala.reflect.ClassTag
-
-import org.apache.spark.{NarrowDependency, OneToOneDependency, Partition, TaskContext}
+import org.apache.spark.{OneToOneDependency, Partition, TaskContext}
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.catalyst.InternalRow
@@ -10,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical.LeafNode
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.execution._
-import org.apache.spark.sql.execution.datasources.{FilePartition, HadoopFsRelation, PartitionedFile}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, PartitionedFile}
 import org.apache.spark.sql.types.{DataType, StringType}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.unsafe.types.UTF8String
@@ -55,30 +53,16 @@ case class BucketFilesExec(child: SparkPlan, buckets: Int) extends UnaryExecNode
   override def simpleString(maxFields: Int): String = s"PaimonBuckets $buckets"
   override def supportsColumnar: Boolean = child.supportsColumnar
   override def vectorTypes: Option[Seq[String]] = child.vectorTypes
-  override protected def doExecute(): RDD[InternalRow] = new BucketFilesRDD(child.execute(), buckets)
-  override protected def doExecuteColumnar(): RDD[ColumnarBatch] = new BucketFilesRDD(child.executeColumnar(), buckets)
+  override protected def doExecute(): RDD[InternalRow] = new RegroupedFilesRDD(child.execute(), byBucket)
+  override protected def doExecuteColumnar(): RDD[ColumnarBatch] =
+    new RegroupedFilesRDD(child.executeColumnar(), byBucket)
   override protected def withNewChildInternal(newChild: SparkPlan): SparkPlan = copy(child = newChild)
-}
 
-/** Reads what Spark's scan reads, in other tasks: its partitions are lists of files, which can be chosen freely. */
-private class BucketFilesRDD[T: ClassTag](files: RDD[T], buckets: Int)
-    extends RDD[T](
-      files.sparkContext,
-      Seq(new NarrowDependency[T](files) {
-        override def getParents(task: Int): Seq[Int] = Nil
-      })) {
-  override protected def getPartitions: Array[Partition] = {
-    val byBucket = files.partitions.flatMap { case p: FilePartition => p.files }
-      .groupBy(_.otherConstantMetadataColumnValues(BucketTasks.Bucket).asInstanceOf[Int])
-    Array.tabulate(buckets)(b =>
-      FilePartition(
-        b,
-        byBucket.getOrElse(b, Array.empty[PartitionedFile])
-          .sortBy(f => (f.otherConstantMetadataColumnValues(BucketTasks.Order).asInstanceOf[Int], f.start))))
+  private def byBucket(tasks: Seq[Seq[PartitionedFile]]): Seq[Seq[PartitionedFile]] = {
+    val found = tasks.flatten.groupBy(_.otherConstantMetadataColumnValues(BucketTasks.Bucket).asInstanceOf[Int])
+    Seq.tabulate(buckets)(found.getOrElse(_, Nil).sortBy(f =>
+      (f.otherConstantMetadataColumnValues(BucketTasks.Order).asInstanceOf[Int], f.start)))
   }
-  override def compute(split: Partition, context: TaskContext): Iterator[T] = firstParent[T].iterator(split, context)
-  override protected def getPreferredLocations(split: Partition): Seq[String] =
-    split.asInstanceOf[FilePartition].preferredLocations().toSeq
 }
 
 /** Bucket after bucket of several reads of a table. */

@@ -55,6 +55,7 @@ class Extensions extends (SparkSessionExtensions => Unit) {
       PaimonStrategy(session.asInstanceOf[org.apache.spark.sql.classic.SparkSession]))
     extensions.injectQueryStagePrepRule(_ => GroupReads(group = false))
     extensions.injectColumnar(_ => GroupReads)
+    extensions.injectColumnar(_ => BalancedFiles)
   }
 }
 
