@@ -197,9 +197,12 @@ def small_rows(frame: DataFrame, rows: int, most_bytes: int, *, run: bool) -> by
     return None if packed is None else _unpacked(packed)
 
 
-def collected(frame: DataFrame) -> pa.Table:
-    """Return all rows of a frame that has few of them."""
-    with pa.ipc.open_stream(_unpacked(jvm_frames().collected(frame._jdf))) as stream:
+def unshuffled(frame: DataFrame) -> pa.Table | None:
+    """Return all rows of a frame that has few of them; None, and nothing has run, if the frame shuffles."""
+    packed = jvm_frames().unshuffled(frame._jdf)
+    if packed is None:
+        return None
+    with pa.ipc.open_stream(_unpacked(packed)) as stream:
         return stream.read_all()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -32,7 +33,7 @@ from paimon_spark.errors import ConflictError
 from paimon_spark.spark.executor.worker import copy_on_write_rewriter
 from paimon_spark.spark.failures import clear_failure
 from paimon_spark.spark.job_control import cancel_on_failure
-from paimon_spark.spark.jvm_frames import arrow_batches, arrow_frame, collected, position_bitmaps
+from paimon_spark.spark.jvm_frames import arrow_batches, arrow_frame, position_bitmaps, unshuffled
 from paimon_spark.spark.memory import writer_share
 from paimon_spark.spark.runner import NearRunner
 from paimon_spark.spark.small_writes import local_limits
@@ -41,8 +42,11 @@ from paimon_spark.spec.kinds import Operation, RowKind
 from paimon_spark.spec.merge_rules import check_statement
 
 _TO = reserved("_to_")
-_COLLECTED_ROWS = 256 << 20
-"""Maximum number of rows of a table whose deleted positions, one bit each, are collected in this process."""
+_COLLECTED_ROWS = 64 << 20
+"""Maximum number of rows of a table whose deleted positions are collected in this process, a bit for each row at most.
+
+After a shuffle, the rows of a file are in many tasks, each of whose bitmaps may take as many bytes.
+"""
 _log = logging.getLogger(__name__)
 
 
@@ -135,12 +139,8 @@ def _marked(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[Co
     """Write deletion vectors for the rows of a frame, in this process if they are in few files."""
     table = plan.table
     found = position_bitmaps(frame.select(FILE_PATH, ROW_INDEX, VECTOR))
-    if _collects_positions(table):
-        try:
-            with cancel_on_failure(session, description=f"find rows of {table.name}"):
-                marks = collected(found)
-        except Exception as error:
-            raise clear_failure(error) from error
+    marks = _collected(session, table, found) if _may_collect(table) else None
+    if marks is not None:
         messages = write_marks(plan, marks)
         if messages is not None:
             return messages
@@ -149,10 +149,19 @@ def _marked(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[Co
     return run_writers(session, plan, arrow_batches(placed), copy_on_write_rewriter)
 
 
-def _collects_positions(table: Table) -> bool:
+def _may_collect(table: Table) -> bool:
     latest = table.snapshots.latest()
-    few = latest is not None and latest.total_record_count <= _COLLECTED_ROWS
+    few = latest is None or latest.total_record_count <= _COLLECTED_ROWS
     return few and local_limits(table).rows > 0
+
+
+def _collected(session: SparkSession, table: Table, found: DataFrame) -> pa.Table | None:
+    """Return the bitmaps of `found`; None if they are to be shuffled."""
+    try:
+        with cancel_on_failure(session, description=f"find rows of {table.name}"):
+            return unshuffled(found)
+    except Exception as error:
+        raise clear_failure(error) from error
 
 
 def write_changes(session: SparkSession, plan: WritePlan, frame: DataFrame) -> list[CommitMessage]:

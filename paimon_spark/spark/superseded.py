@@ -90,7 +90,7 @@ def _by_name(request: ReadRequest) -> dict[str, Split]:
 
 
 def _few_keys(table: Table, splits: Sequence[Split]) -> bool:
-    """Return whether the engine finds the rows faster than a job, within the bounds of a local read.
+    """Return whether the engine finds the rows faster than a job: in few files, from few bytes.
 
     The vectors of splits that are not merged are left to a job: they are not few, see `superseded_of`.
     """

@@ -31,11 +31,12 @@ def test_small_files_fill_the_tasks_beside_large_ones(spark: SparkSession) -> No
     ]
 
 
-@pytest.mark.parametrize("most", ["6mb", "9mb"])
-def test_all_slots_have_the_same_number_of_tasks(spark: SparkSession, most: str) -> None:
-    filled(spark, 3, 6)
-    spark.conf.set("spark.sql.files.maxPartitionBytes", most)
+@pytest.mark.parametrize(("settings", "tasks"), [({}, 4), ({"spark.sql.files.maxPartitionNum": "100"}, 3)])
+def test_all_slots_have_the_same_number_of_tasks(spark: SparkSession, settings: dict[str, str], tasks: int) -> None:
+    """Spark makes three tasks of them: two large files, one large and a small one, three small ones."""
+    filled(spark, 3, 4)
+    for name, value in ({"spark.sql.files.maxPartitionBytes": "9mb"} | settings).items():
+        spark.conf.set(name, value)
     found = rows_of_tasks(spark)
-    assert sum(found) == 3 * LARGE + 6 * SMALL
-    assert len(found) % 2 == 0
-    assert len(found) > 2
+    assert sum(found) == 3 * LARGE + 4 * SMALL
+    assert len(found) == tasks

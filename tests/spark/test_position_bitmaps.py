@@ -44,14 +44,22 @@ def test_rows_are_deleted_in_few_and_in_many_files(spark: SparkSession, kind: st
 def test_rows_of_a_file_come_from_many_tasks(spark: SparkSession, kind: str, where: str) -> None:
     partitioned(spark, f"{kind}, {where}", 2, 1000)
     spark.sql("CREATE TEMP VIEW chosen AS SELECT id * 3 AS id FROM range(500)")
+    for setting, value in {
+        "adaptive.coalescePartitions.enabled": "false",
+        "autoBroadcastJoinThreshold": "-1",
+        "shuffle.partitions": "4",
+    }.items():
+        spark.conf.set(f"spark.sql.{setting}", value)
+    name = spark.catalog.currentDatabase()
+    before = len(tasks_of(spark, f"write {name}.t"))
     try:
-        with_join = "DELETE FROM t WHERE id IN (SELECT /*+ SHUFFLE_HASH(chosen) */ id FROM chosen)"
-        spark.sql(with_join)
-        assert kept(spark) == [i for i in range(1000) if i % 3]
-        spark.sql(with_join)
-        assert kept(spark) == [i for i in range(1000) if i % 3]
+        for _ in range(2):
+            spark.sql("DELETE FROM t WHERE id IN (SELECT id FROM chosen)")
+            assert kept(spark) == [i for i in range(1000) if i % 3]
     finally:
         spark.sql("DROP VIEW chosen")
+    assert len(tasks_of(spark, f"write {name}.t")) > before
+    assert tasks_of(spark, f"find rows of {name}.t") == []
 
 
 def test_large_files_of_unmarkable_rows_are_read_by_tasks(spark: SparkSession) -> None:
@@ -63,7 +71,10 @@ def test_large_files_of_unmarkable_rows_are_read_by_tasks(spark: SparkSession) -
     spark.sql("INSERT INTO t SELECT id, sha2(CAST(id AS STRING), 512) FROM range(200000)")
     spark.sql("ALTER TABLE t SET TBLPROPERTIES ('write-only'='false')")
     assert rows(spark, "SELECT min(level), sum(file_size_in_bytes) > 8 << 20 FROM `t$files`") == [(0, True)]
+    name = f"write {spark.catalog.currentDatabase()}.t"
+    before = len(tasks_of(spark, name))
     spark.sql("DELETE FROM t WHERE id % 5 = 1")
+    assert len(tasks_of(spark, name)) > before
     assert rows(spark, "SELECT count(*), sum(id % 5) FROM t") == [(160000, 360000)]
     assert rows(spark, "SELECT count(*) FROM t WHERE id % 5 = 1") == [(0,)]
 
@@ -76,6 +87,17 @@ def test_few_files_need_no_job_of_writers(spark: SparkSession, where: str, write
     spark.sql("DELETE FROM t WHERE id % 10 = 1")
     assert tasks_of(spark, f"find rows of {name}") == ([] if writes else [2])
     assert (len(tasks_of(spark, f"write {name}")) > before) is writes
+
+
+@KINDS
+def test_small_reads_find_the_rows_without_a_task(spark: SparkSession, kind: str) -> None:
+    spark.conf.set("spark.paimon.read.local-max-bytes", "16 mb")
+    partitioned(spark, f"{kind}, {LOCAL}", 2, 1000)
+    name = spark.catalog.currentDatabase()
+    before = len(tasks_of(spark, f"write {name}.t"))
+    spark.sql("DELETE FROM t WHERE id % 10 = 1 AND p = 1")
+    assert kept(spark) == [i for i in range(1000) if i % 10 != 1]
+    assert len(tasks_of(spark, f"write {name}.t")) == before
 
 
 @KINDS

@@ -140,8 +140,8 @@ class JvmFrames {
   def smallRows(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): String =
     SmallRows.packed(frame, rows, bytes, run)
 
-  /** All rows of a frame that has few of them, in the form of `smallRows`. */
-  def collected(frame: Dataset[Row]): String = SmallRows.collected(frame)
+  /** All rows of a frame that has few of them, in the form of `smallRows`; null if the frame shuffles. */
+  def unshuffled(frame: Dataset[Row]): String = SmallRows.unshuffled(frame)
 
   /** A Paimon table that is a directory or below it, or null. */
   def tableWithin(store: FileSystem, directory: Path): String = TablesWithin.first(store, directory)

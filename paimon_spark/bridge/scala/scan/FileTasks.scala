@@ -45,7 +45,10 @@ case class BalancedFilesExec(child: SparkPlan) extends UnaryExecNode {
   /** The same tasks if another extension has replaced Spark's scan. */
   private def balanced[T: ClassTag](files: RDD[T]): RDD[T] =
     if (!files.partitions.forall(_.isInstanceOf[FilePartition])) files
-    else new RegroupedFilesRDD(files, BalancedFiles.of(_, sparkContext.defaultParallelism))
+    else new RegroupedFilesRDD(files, BalancedFiles.of(_, multiple))
+
+  /** The number of tasks at once; 1 if the user has limited the number of tasks of a scan. */
+  private def multiple: Int = if (conf.filesMaxPartitionNum.isDefined) 1 else sparkContext.defaultParallelism
 }
 
 /** Balances the files of all native scans of Paimon tables that are not grouped by bucket. */
@@ -73,7 +76,7 @@ object BalancedFiles extends ColumnarRule {
   }
 
   /** The files of `tasks`, spread evenly: the largest first, each to the task with the least work. The number of tasks
-    * is that of Spark, or a multiple of `slots` if it is larger than that. */
+    * is that of Spark, or the next multiple of `slots` if it is larger than that, but at most one for each file. */
   def of(tasks: Seq[Seq[PartitionedFile]], slots: Int): Seq[Seq[PartitionedFile]] =
     if (tasks.size <= 1 || tasks.forall(_.size <= 1)) tasks
     else {

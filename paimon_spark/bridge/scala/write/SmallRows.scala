@@ -16,8 +16,10 @@ import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
 import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.Dataset
-import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeLike
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.util.Utils
@@ -61,13 +63,22 @@ object SmallRows {
       })
   }
 
-  /** All rows of a frame, in the form of `packed`. */
-  def collected(frame: Dataset[Row]): String = {
+  /** All rows of a frame, in the form of `packed`; null if the frame shuffles, and nothing has run. */
+  def unshuffled(frame: Dataset[Row]): String = {
     val execution = frame.queryExecution
-    val rows = SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeCollect())
     val output = execution.executedPlan.output
-    SQLConf.withExistingConf(execution.sparkSession.sessionState.conf)(
-      pack(rows, Int.MaxValue, UnsafeProjection.create(output, output), output))
+    if (shuffles(execution.executedPlan)) null
+    else {
+      val rows = SQLExecution.withNewExecutionId(execution, Some("collect"))(execution.executedPlan.executeCollect())
+      SQLConf.withExistingConf(execution.sparkSession.sessionState.conf)(
+        pack(rows, Int.MaxValue, UnsafeProjection.create(output, output), output))
+    }
+  }
+
+  private def shuffles(plan: SparkPlan): Boolean = plan.exists {
+    case adaptive: AdaptiveSparkPlanExec => shuffles(adaptive.executedPlan)
+    case _: ShuffleExchangeLike => true
+    case _ => false
   }
 
   /** Given rows and the values that a plan computes from them, if the optimizer has nothing to add: it would evaluate
