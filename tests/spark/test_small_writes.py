@@ -23,7 +23,7 @@ KINDS = {
     "'fields.v.aggregate-function'='sum'",
     "deletion vectors": "'primary-key'='p,id', 'bucket'='2', 'deletion-vectors.enabled'='true'",
     "local merge": "'primary-key'='p,id', 'bucket'='2', 'local-merge-buffer-size'='1 mb'",
-    "append": "'bucket'='-1'",
+    "append": "'bucket'='-1', 'compaction.min.file-num'='100'",
     "append, bucketed": "'bucket'='2', 'bucket-key'='id'",
 }
 ENGINES_WITHOUT_CHANGES = ("first row", "aggregation")

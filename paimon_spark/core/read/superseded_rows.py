@@ -30,6 +30,7 @@ from paimon_spark.core.scan.splits import Split
 from paimon_spark.core.table import Table
 from paimon_spark.format.arrays import I64
 from paimon_spark.format.arrow_types import to_arrow_type
+from paimon_spark.format.file_index.roaring import MOST_ROWS
 from paimon_spark.spec.kinds import VALUE_KIND
 from paimon_spark.spec.manifest import DataFileMeta
 from paimon_spark.spec.predicate import TRUE
@@ -37,8 +38,6 @@ from paimon_spark.spec.types import DataField
 
 SUPERSEDED = pa.schema({"split": pa.string(), "file": pa.string(), "rows": pa.binary()})
 """Superseded rows as rows: the key of a split, the path of a file, a serialized bitmap of positions."""
-_MOST = 1 << 32
-"""Size of the range of bitmap positions; no data file has that many rows."""
 _TEXT_BYTES = 32
 _FEW_VECTOR_FILES = 8
 _FEW_VECTOR_BYTES = 4 << 20
@@ -131,7 +130,7 @@ def _deleted(files: BucketFiles, unmerged: Sequence[DataFileMeta]) -> Iterator[t
 
 def _deleted_in(file: DataFileMeta, deleted: DeletedRows) -> BitMap:
     found = deleted(file)
-    return BitMap() if found is None else found.positions & BitMap(range(min(file.row_count, _MOST)))
+    return BitMap() if found is None else found.positions & BitMap(range(min(file.row_count, MOST_ROWS)))
 
 
 def _merged(

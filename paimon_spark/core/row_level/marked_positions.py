@@ -19,7 +19,7 @@ from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.table import Table
 from paimon_spark.errors import ConflictError, EngineError
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.file_index.roaring import bitmap_of
+from paimon_spark.format.file_index.roaring import MOST_ROWS, bitmap_of, parse_bitmap
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta, ManifestEntry
 
 
@@ -91,7 +91,7 @@ def positions_by_file(batch: pa.RecordBatch) -> Iterator[FilePositions]:
         return
     columns = (batch.column(name).to_pylist() for name in (FILE_PATH, POSITIONS, VECTOR))
     for path, bitmap, seen in zip(*columns, strict=True):
-        yield FilePositions(path, BitMap.deserialize(bitmap), NO_VECTOR if seen is None else seen)
+        yield FilePositions(path, parse_bitmap(bitmap, MOST_ROWS), NO_VECTOR if seen is None else seen)
 
 
 def check_within(file: DataFileMeta, positions: BitMap) -> None:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 Ints = npt.NDArray[Any]
+MOST_ROWS = 1 << 32
+"""Size of the range of bitmap positions; no data file has that many rows."""
 
 _FEW = 32
 """Groups of up to this number of rows are written by array operations, larger ones by the library."""
