@@ -32,7 +32,6 @@ from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
 from paimon_spark.errors import EngineError
 from paimon_spark.format.arrays import I64
-from paimon_spark.format.file_index.roaring import bitmap_of
 from paimon_spark.spec.kinds import RowKind
 from paimon_spark.spec.manifest import BucketKey, DataFileMeta, ManifestEntry
 from paimon_spark.spec.predicate import TRUE
@@ -100,7 +99,7 @@ class ColumnUpdater(AbortableWriter):
         gone = values_of(one_chunk(part.column(ROW_KIND)).cast(pa.int8())) == RowKind.DELETE
         if gone.any():
             seen = values_of(one_chunk(part.column(VECTOR)).cast(pa.int64()).fill_null(NO_VECTOR))
-            self._marks.add(FilePositions(path, bitmap_of(positions[gone]), int(seen[gone][0])))
+            self._marks.add(FilePositions.of(path, positions[gone], int(seen[gone][0])))
         kept = np.flatnonzero(~gone)
         if not len(kept) or not self._rules.fields:
             return

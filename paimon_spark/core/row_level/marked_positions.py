@@ -73,21 +73,21 @@ class FilePositions:
     seen: int
 
     @classmethod
-    def of(cls, rows: FileRows) -> FilePositions:
+    def of(cls, path: str | None, positions: I64, seen: int) -> FilePositions:
         """Return the positions of rows of a file.
 
         Raises:
             EngineError: the rows are in no file, or a position does not fit into a bitmap.
         """
-        if rows.path is None or (rows.positions >> 32).any():
+        if path is None or (positions >> 32).any():
             raise EngineError("A row to delete has no position in a file.")
-        return cls(rows.path, bitmap_of(rows.positions), rows.seen)
+        return cls(path, bitmap_of(positions), seen)
 
 
 def positions_by_file(batch: pa.RecordBatch) -> Iterator[FilePositions]:
     """Yield the positions of the rows of a batch by file, from `POSITIONS`, or from the position of each row."""
     if POSITIONS not in batch.schema.names:
-        yield from map(FilePositions.of, rows_by_file(batch))
+        yield from (FilePositions.of(rows.path, rows.positions, rows.seen) for rows in rows_by_file(batch))
         return
     columns = (batch.column(name).to_pylist() for name in (FILE_PATH, POSITIONS, VECTOR))
     for path, bitmap, seen in zip(*columns, strict=True):

@@ -58,7 +58,7 @@ class PositionDeleteWriter(AbortableWriter):
         stays = values_of(one_chunk(batch.column(ROW_KIND)).cast(pa.int8())) != RowKind.DELETE
         for part in rows_by_file(batch):
             if part.path is not None:
-                self._marks.add(FilePositions.of(part))
+                self._marks.add(FilePositions.of(part.path, part.positions, part.seen))
                 kept = stays[part.rows]
                 if self._tracked is not None and kept.any():
                     ids[part.rows[kept]] = self._row_ids(part.path, part.positions[kept])
