@@ -151,12 +151,30 @@ private object EngineProcess {
 object Engine extends Logging {
   val ProtocolVersion = 2
 
+  /** How long a session may run before its engine starts without being needed: longer than programs that never do. */
+  private val IdleMillis = 3000L
+
   private var current: CompletableFuture[EngineProcess] = _
   private lazy val hook: Unit =
     Runtime.getRuntime.addShutdownHook(new Thread(() => { Jobs.stopAll(); stop() }, "paimon-engine-stop"))
 
   /** Starts the engine for the active SparkContext without waiting for it. */
   def start(): Unit = SparkContext.getActive.foreach(sc => ensure(sc))
+
+  /** Starts the engine for the active SparkContext once its session is up, unless a statement needs it earlier. */
+  def startWhenIdle(): Unit = SparkContext.getActive.foreach { sc =>
+    hook
+    val loader = getClass.getClassLoader
+    val waiter = new Thread(
+      () => {
+        Thread.currentThread().setContextClassLoader(loader)
+        Thread.sleep(IdleMillis)
+        if (!sc.isStopped) ensure(sc)
+      },
+      "paimon-engine-wait")
+    waiter.setDaemon(true)
+    waiter.start()
+  }
 
   private def ensure(sc: SparkContext): CompletableFuture[EngineProcess] = synchronized {
     hook

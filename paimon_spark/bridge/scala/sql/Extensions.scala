@@ -6,18 +6,18 @@ import org.apache.spark.SparkContext
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.analysis.AnalysisContext
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface}
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OneRowRelation}
 import org.apache.spark.sql.hive.thriftserver.paimonbridge.ThriftMetadata
 import org.apache.spark.sql.internal.SQLConf
 
-/** Installs the session extension: parser, planner strategy, and engine start in the background. */
+/** Installs the session extension: parser, rules, planner strategies, and engine start in the background. */
 class Extensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     SparkContext.getActive.foreach { sc =>
       sc.conf.setIfMissing(Extensions.ArrowBatch, "65536")
       sc.conf.setIfMissing(Extensions.Hidden, Extensions.HiddenKeys)
     }
-    Engine.start()
+    if (Extensions.isSqlShell) Engine.startWhenIdle() else Engine.start()
     Cancel.onInterrupt
     extensions.injectParser { (session, delegate) =>
       Extensions.ofThriftServer()
@@ -104,13 +104,17 @@ object Extensions {
     val hinted = text.exists(Hints.in)
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
-    if (method.getName.startsWith("parsePlan"))
+    if (method.getName.startsWith("parsePlan")) {
+      if (mayReadTables(found.asInstanceOf[LogicalPlan])) Engine.start()
       StreamSelect.claim(
         session,
         text.get,
         ChangesInsert.claim(session, Connectors.claim(session, CreateLike.claim(session, found))))
-    else found
+    } else found
   }
+
+  /** Whether a parsed statement is more than a computation of one row, as in `SELECT 1`. */
+  private def mayReadTables(plan: LogicalPlan): Boolean = !plan.collectLeaves().forall(_.isInstanceOf[OneRowRelation])
 
   private def parse(delegate: ParserInterface, method: Method, args: Array[Object]): Object =
     try method.invoke(delegate, (if (args == null) Array.empty[Object] else args): _*)
@@ -125,6 +129,9 @@ object Extensions {
 
   private def claim(session: SparkSession, text: String) =
     Calls.claim(session, text).orElse(Settings.claim(text)).orElse(FlinkStatements.keyed(session, text))
+
+  /** Whether this is `spark-sql`, which is also run for statements that need no table, as in `-e 'SELECT 1'`. */
+  private def isSqlShell: Boolean = sys.props.get("sun.java.command").exists(_.contains("SparkSQLCLIDriver"))
 
   /** The session's Paimon catalogs with their options. */
   def catalogs(session: SparkSession): Map[String, Map[String, String]] = {

@@ -33,7 +33,7 @@ object ClientKeys {
 
   def isStreaming(session: SparkSession): Boolean = mode(session).contains("streaming")
   def isBatch(session: SparkSession): Boolean = mode(session).contains("batch")
-  private def mode(session: SparkSession): Option[String] = session.conf.getOption(Mode).map(_.toLowerCase)
+  private def mode(session: SparkSession): Option[String] = Option(session.conf.get(Mode, null)).map(_.toLowerCase)
 
   def interval(session: SparkSession): Long = session.conf.getOption(Interval).fold(DefaultMillis)(millis)
 
