@@ -10,6 +10,7 @@ from benchmarks.rounds import AFTER, BEFORE, Results
 from benchmarks.session import Cost, EngineFailedError, EngineSession
 from benchmarks.workload import BUCKETS, COLUMNS, SCHEMA, Data, queries
 
+RESULTS = "kinds.json"
 UPSERTS = 3
 STEPS = ("load", "upsert", f"scan {BEFORE}", f"lookup {BEFORE}", "compact", f"scan {AFTER}")
 WITH_VECTORS = "scan with vectors"
@@ -86,6 +87,11 @@ KINDS: Mapping[str, Kind] = {
 def step_of(kind: str, step: str) -> str:
     """Return the name of a step of a kind among all steps."""
     return f"{kind}: {step}"
+
+
+def is_of_kind(step: str) -> bool:
+    """Return whether a step, or what a target is about, concerns a kind of table."""
+    return any(step.startswith(f"{kind}: ") for kind in KINDS)
 
 
 @dataclass(slots=True)

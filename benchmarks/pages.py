@@ -16,6 +16,7 @@ from typing import Any
 from benchmarks import cancels, maintenance, orphans, rescales
 from benchmarks.engines import PEERS
 from benchmarks.kinds import KINDS, STEPS, step_of
+from benchmarks.kinds import RESULTS as KINDS_RESULTS
 from benchmarks.rounds import AFTER, BEFORE, MARKING
 from benchmarks.session import Cost
 from benchmarks.targets import KIND_STEPS, UNITS, Costs, Verdict, kind_target, outcome
@@ -199,9 +200,9 @@ def cancelled(figures: Mapping[str, Any]) -> list[str]:
 
 TABLES: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "workload": ("bench.json", workload),
-    "kinds": ("bench.json", kinds),
-    "kind_plans": ("bench.json", kind_plans),
-    "kind_ratios": ("bench.json", kind_ratios),
+    "kinds": (KINDS_RESULTS, kinds),
+    "kind_plans": (KINDS_RESULTS, kind_plans),
+    "kind_ratios": (KINDS_RESULTS, kind_ratios),
     "core": ("core.json", core),
     "memory": ("memory.json", memory),
     "kind_memory": ("memory.json", kind_memory),

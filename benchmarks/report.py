@@ -14,6 +14,8 @@ from typing import Any
 
 from benchmarks import latency
 from benchmarks.engines import Engine
+from benchmarks.kinds import RESULTS as KINDS_RESULTS
+from benchmarks.kinds import is_of_kind
 from benchmarks.rounds import Results
 from benchmarks.session import Cost
 from benchmarks.streams import BATCH_ROWS, figures
@@ -42,18 +44,11 @@ def save(directory: Path, name: str, figures: Mapping[str, Any]) -> None:
 
 
 def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
-    """Return all measurements, without the results of the queries."""
-    costs = {
-        engine: {
-            step: [{k: v for k, v in asdict(c).items() if k != "rows"} for c in found]
-            for step, found in by_step.items()
-        }
-        for engine, by_step in results.costs.items()
-    }
+    """Return all measurements but those of kinds of tables, without the results of the queries."""
     return {
         **about,
         "engines": {e.name: e.label for e in engines},
-        "costs": costs,
+        "costs": _costs(results, lambda step: not is_of_kind(step)),
         "bytes_on_disk": results.disk,
         "startup_seconds": results.startup,
         "first_statement_seconds": results.first,
@@ -61,8 +56,29 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
         "many_commits_milliseconds": results.growths.as_figures(),
         "streams": figures(results.streams),
         "connections": results.rates.as_figures(),
-        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results)],
+        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results) if not is_of_kind(v.what)],
         "failures": results.failures,
+    }
+
+
+def kind_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
+    """Return the measurements of kinds of tables, without the results of the queries."""
+    return {
+        **about,
+        "engines": {e.name: e.label for e in engines},
+        "costs": _costs(results, is_of_kind),
+        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results) if is_of_kind(v.what)],
+    }
+
+
+def _costs(results: Results, is_wanted: Callable[[str], bool]) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    return {
+        engine: {
+            step: [{k: v for k, v in asdict(c).items() if k != "rows"} for c in found]
+            for step, found in by_step.items()
+            if is_wanted(step)
+        }
+        for engine, by_step in results.costs.items()
     }
 
 
@@ -125,8 +141,10 @@ def _small_statements(results: Results, engines: Sequence[Engine]) -> list[str]:
 
 
 def write(results: Results, engines: Sequence[Engine], about: dict[str, Any], directory: Path) -> None:
-    """Write both forms into a directory."""
+    """Write both forms into a directory; the figures of kinds of tables, if there are any, into a file of their own."""
     save(directory, "bench.json", as_figures(results, engines, about))
+    if any(is_of_kind(step) for by_step in results.costs.values() for step in by_step):
+        save(directory, KINDS_RESULTS, kind_figures(results, engines, about))
     (directory / "bench.txt").write_text(as_text(results, engines, about) + "\n")
 
 

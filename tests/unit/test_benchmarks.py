@@ -17,7 +17,7 @@ from benchmarks import commits, latency, rescales
 from benchmarks.engines import parquet
 from benchmarks.pages import PAGE, TABLES, written
 from benchmarks.process_tree import Usage, cpu_seconds, tree
-from benchmarks.report import save
+from benchmarks.report import save, write
 from benchmarks.rounds import Results, Rounds
 from benchmarks.session import Cost, EngineSession
 from benchmarks.targets import verdicts
@@ -53,6 +53,22 @@ def test_planning_is_judged_by_the_median_query_of_a_round() -> None:
     results.add("paimon-spark", "ORC: scan before compaction", replace(cost(1.0), planning=1.0))
     (found,) = (v for v in verdicts(results) if "planning" in v.what)
     assert (found.low, found.middle, found.high, found.word) == (24.0, 26.0, 28.0, "within the spread")
+
+
+def test_figures_of_kinds_are_kept_by_a_run_without_them(tmp_path: Path) -> None:
+    with_kinds, alone = Results(), Results()
+    for results, steps in ((with_kinds, ("load", "ORC: load")), (alone, ("load",))):
+        for engine in ("paimon-spark", "paimon"):
+            for step in steps:
+                results.add(engine, step, cost(1.0))
+    about = {"rows": 10, "rounds": 1, "cpus": 2, "load_average": 0.0, "load_average_after": 0.0}
+    write(with_kinds, (), {**about, "rows": 20}, tmp_path)
+    write(alone, (), about, tmp_path)
+    main, kinds = (json.loads((tmp_path / name).read_text()) for name in ("bench.json", "kinds.json"))
+    assert (main["rows"], kinds["rows"]) == (10, 20)
+    assert {step for by_step in main["costs"].values() for step in by_step} == {"load"}
+    assert {step for by_step in kinds["costs"].values() for step in by_step} == {"ORC: load"}
+    assert [v["what"] for v in kinds["targets"]] == ["ORC: load, cpu, to paimon", "ORC: load, wall, to paimon"]
 
 
 def test_an_engine_that_ends_fails_its_steps_and_not_the_run(tmp_path: Path) -> None:
