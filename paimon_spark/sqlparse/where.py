@@ -233,8 +233,8 @@ class _Reader:
         if not isinstance(tree, exp.Column):
             raise self._unsupported(tree)
         name, keys = tree.name, self.columns
-        if tree.table.lower() in (n.lower() for n in self.schema.field_names):
-            raise self._unsupported(tree, f": it would be the member '{name}' of the column '{tree.table}'")
+        if len(tree.parts) > 1:
+            raise self._qualified(tree)
         same = [k for k in keys if k == name] or [k for k in keys if k.lower() == name.lower()]
         if same:
             return same[0]
@@ -244,6 +244,15 @@ class _Reader:
             f"The argument '{self.parameter}' ({self.text}) uses '{name}', but only partition columns "
             f"[{', '.join(keys)}] are allowed there.",
             hint=did_you_mean(name, keys),
+        )
+
+    def _qualified(self, tree: Any) -> ArgumentError:
+        first, path = tree.parts[0].name, ".".join(p.name for p in tree.parts)
+        if first.lower() in (n.lower() for n in self.schema.field_names):
+            return self._unsupported(tree, f": it would be the member '{tree.name}' of the column '{first}'")
+        return ArgumentError(
+            f"The argument '{self.parameter}' ({self.text}) uses '{path}', which is no column.",
+            hint=f"Name columns without a qualifier, as in '{tree.name}'.",
         )
 
     def _given(self, tree: Any) -> Given:
