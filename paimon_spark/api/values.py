@@ -43,7 +43,7 @@ def _exact(column: pa.Array, field: DataField, table: str) -> pa.Array:
         infinite = _infinite(found)
         if infinite and infinite > _infinite(column):
             raise misfit(field, table, "a number is too large")
-    _check_texts(found, field.name, table)
+    _check_valid(found, field, table)
     return found
 
 
@@ -108,13 +108,20 @@ def _list_of(like: pa.DataType, element: pa.DataType) -> pa.DataType:
     return pa.large_list(element) if pa.types.is_large_list(like) else pa.list_(element)
 
 
-def _check_texts(column: pa.Array, name: str, table: str) -> None:
-    if not all(is_valid(leaf) for leaf in _leaves(column) if pa.types.is_string(leaf.type)):
-        raise ArgumentError(
-            f"Column '{name}' of table {table} has a text that is not valid UTF-8.",
-            hint="Decode its bytes by their own encoding, or store them in a column of type BYTES.",
-            kind=ErrorKind.TYPE_MISMATCH,
-        )
+def _check_valid(column: pa.Array, field: DataField, table: str) -> None:
+    """Check what Arrow does not when it makes an array: texts, the digits of decimals, and times of day."""
+    for leaf in _leaves(column):
+        if pa.types.is_string(leaf.type) and not is_valid(leaf):
+            raise ArgumentError(
+                f"Column '{field.name}' of table {table} has a text that is not valid UTF-8.",
+                hint="Decode its bytes by their own encoding, or store them in a column of type BYTES.",
+                kind=ErrorKind.TYPE_MISMATCH,
+            )
+        if pa.types.is_decimal(leaf.type) or pa.types.is_time(leaf.type):
+            try:
+                leaf.validate(full=True)
+            except pa.ArrowInvalid as e:
+                raise misfit(field, table, str(e)) from e
 
 
 def _infinite(column: pa.Array) -> int:

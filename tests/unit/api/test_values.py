@@ -19,6 +19,14 @@ NANOS = pa.timestamp("ns")
 ZONED = pa.timestamp("ns", "Europe/Paris")
 
 
+def unchecked(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Return a column of another type without a check of its values."""
+    return column.cast(wanted, safe=False)
+
+
+TOO_LONG = unchecked(pa.array([Decimal(1), Decimal(12345)]), pa.decimal128(3, 0))
+
+
 def texts(*values: bytes | None) -> pa.Array:
     """Return an array of texts with any bytes."""
     offsets, data = pa.array(values, pa.binary()).buffers()[1:]
@@ -48,6 +56,10 @@ def refused(catalog: CatalogHandle, wanted: pa.DataType, given: pa.Array, messag
         (pa.timestamp("us", "UTC"), pa.array([1], ZONED)),
         (pa.list_(pa.timestamp("ms")), pa.array([[1]], pa.list_(NANOS))),
         (pa.decimal128(5, 1), pa.array([9_999, 10_000])),
+        (pa.decimal128(5, 2), unchecked(pa.array([Decimal("12345678.90")]), pa.decimal128(5, 2))),
+        (pa.struct([("x", pa.decimal128(3, 0))]), pa.StructArray.from_arrays([TOO_LONG], names=["x"])),
+        (pa.time32("ms"), unchecked(pa.array([1, 86_400_005], pa.int32()), pa.time32("ms"))),
+        (pa.time32("ms"), unchecked(pa.array([-1], pa.int32()), pa.time32("ms"))),
         (pa.decimal128(38, 38), pa.array([1], pa.uint64())),
         (pa.list_(pa.decimal128(5, 1)), pa.array([[10_000]])),
         (pa.float32(), pa.array([1.0, 1e300])),
