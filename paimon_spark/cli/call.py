@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -17,16 +18,18 @@ from paimon_spark.cli.result_formats import Answer
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.spark.conf import session_options
 
-KEYWORDS = ("call ", "explain ")
+_STATEMENT = re.compile(r"(\s|--[^\n]*(\n|$)|/\*.*?\*/)*(?P<word>call|explain)\b(?!\s*\()", re.IGNORECASE | re.DOTALL)
+"""The start of a statement: after blanks and comments, a word that is not the name of a procedure."""
 
 
 def statement_of(text: str, *, explain: bool) -> str:
     """Return the full statement for ``compact('db.t')``, ``sys.compact(…)``, a CALL or a procedure name."""
     text = text.strip().rstrip(";")
-    if not text.lower().startswith(KEYWORDS):
+    start = _STATEMENT.match(text)
+    if start is None:
         text = text if "(" in text else f"{text}()"
         text = "CALL " + (text if "." in text.split("(", 1)[0] else f"sys.{text}")
-    return f"EXPLAIN {text}" if explain and not text.lower().startswith("explain ") else text
+    return f"EXPLAIN {text}" if explain and (start is None or start["word"].lower() != "explain") else text
 
 
 def run(choice: CatalogChoice, text: str, *, explain: bool, threads: int) -> CallResult:

@@ -23,6 +23,7 @@ from paimon_spark.cli.local_zone import LocalZone
 from paimon_spark.cli.main import build_parser, main
 from paimon_spark.engine.insert import write_arrow
 from paimon_spark.fs.local import LocalFileIO
+from paimon_spark.sqlparse.call import parse_call
 from paimon_spark.sqlparse.casts import timestamp_millis
 from paimon_spark.testing.tables import new_table
 from paimon_spark.version import __version__
@@ -37,11 +38,18 @@ from tests.unit.procedures.warehouse import Warehouse
         ("sys.compact('a.b');", "CALL sys.compact('a.b')"),
         ("CALL paimon.sys.compact('a.b')", "CALL paimon.sys.compact('a.b')"),
         ("explain call sys.compact('a.b')", "explain call sys.compact('a.b')"),
+        ("CALL\n  sys.compact('a.b')", "CALL\n  sys.compact('a.b')"),
     ],
 )
 def test_the_short_forms_of_a_call(given: str, meant: str) -> None:
     assert statement_of(given, explain=False) == meant
-    assert statement_of(given, explain=True).upper().startswith("EXPLAIN CALL ")
+    assert statement_of(given, explain=True).upper().split()[:2] == ["EXPLAIN", "CALL"]
+
+
+@pytest.mark.parametrize("comment", ["-- daily\n", "/* daily */ ", " \n"])
+def test_a_call_may_begin_with_a_comment(comment: str) -> None:
+    text = f"{comment}CALL sys.compact('a.b')"
+    assert parse_call(statement_of(text, explain=False)).procedure == "compact"
 
 
 @pytest.mark.parametrize(
