@@ -43,7 +43,10 @@ from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import MAX_LONG
 
 MOST_EMPTY = 5
-"""A stream without new rows advances once it is this many snapshots behind, because they might expire."""
+"""A stream without new rows advances once it is this many snapshots behind, because they might expire.
+
+It advances earlier if the table retains fewer.
+"""
 SMALLEST = {
     "source.split.target-size": "1 b",
     "source.split.open-file-cost": "1 b",
@@ -198,6 +201,10 @@ class StreamSource:
         """Return the limits of a micro-batch."""
         return StreamLimits.of(self.table.options)
 
+    @cached_property
+    def _most_empty(self) -> int:
+        return min(MOST_EMPTY, self.table.options.snapshot_num_retained_min)
+
     @translate_io_errors()
     def newest_id(self) -> int:
         """Return the newest snapshot that may be read; 0 if there is none."""
@@ -238,7 +245,7 @@ class StreamSource:
             if share != _STATE and self._ends_at_once(admission) and position.snapshot_id <= newest:
                 position = self._after(self._last_together(position, newest))
                 break
-        if not admission.splits and position.newest_read - start.newest_read < MOST_EMPTY:
+        if not admission.splits and position.newest_read - start.newest_read < self._most_empty:
             return None
         if waited_millis is not None and not full and admission.waits(waited_millis):
             return None

@@ -157,3 +157,17 @@ def test_a_query_that_takes_no_nulls_reads_none() -> None:
     with pytest.raises(UnsupportedError, match="'v' is INT and was INT NOT NULL"):
         StreamSource(before).read(start, end)
     assert StreamSource(after).read(start, end).state
+
+
+@pytest.mark.parametrize("retained", [1, 2, 3])
+def test_a_quiet_stream_keeps_up_with_short_retention(retained: int) -> None:
+    table = written([1])
+    source = StreamSource(table.with_options({"snapshot.num-retained.min": str(retained)}))
+    position = next_of(source, first_offset(source.table), limited=False)
+    for _ in range(6):
+        write_arrow(table, pa.table({"id": pa.array([1], pa.int32())}), overwrite="static")
+        execute_expire(table, plan_expire(table, ExpireConfig(retain_max=retained, retain_min=retained), _NOW))
+        end = source.next_offset(position, limited=False, newest=source.newest_id())
+        if end is not None:
+            assert not source.read(position, end).changes
+            position = end
