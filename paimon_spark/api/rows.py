@@ -107,6 +107,12 @@ def _opened(read: Callable[[Any], _T], data: Any) -> _T:
         ) from e
 
 
+_ORDERED = (
+    "Give each key the value of the sequence field that its row has, or a later one: a row with a later value stays. "
+    "delete(filter=…) deletes rows whatever their sequence."
+)
+
+
 def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None = None) -> None:
     """Validate the columns of input rows against a table. An index of pandas without a name is no column.
 
@@ -133,9 +139,10 @@ def check_rows(source: ArrowInput, table: Table, needed: Collection[str] | None 
             raise ArgumentError(f"The rows have the column '{name}' more than once.", hint="Drop one of them.")
     missing = [n for n in (known if needed is None else needed) if n not in names]
     if missing:
+        ordered = needed is not None and any(n in table.options.sequence_field for n in missing)
         raise ArgumentError(
             f"The rows for table {table.name} lack {_some(missing)}.",
-            hint="Add what is missing; a nullable column may be all null.",
+            hint=_ORDERED if ordered else "Add what is missing; a nullable column may be all null.",
             kind=ErrorKind.COLUMN_NOT_FOUND,
         )
     for name in names:

@@ -96,8 +96,11 @@ def test_upserts_replace_and_keys_delete(catalog: CatalogHandle, kind: str) -> N
 def test_a_deletion_by_key_needs_the_value_of_the_sequence_field(catalog: CatalogHandle) -> None:
     table = catalog.create_table("t", SCHEMA, primary_key=["k"], options={"bucket": "1", "sequence.field": "v"})
     table.upsert(rows((1, "a", 5.0)))
-    with pytest.raises(ArgumentError, match="lack the column 'v'"):
+    with pytest.raises(ArgumentError, match="lack the column 'v'") as e:
         table.delete(keys=pa.table({"k": pa.array([1], pa.int32())}))
+    assert "a row with a later value stays" in str(e.value.hint)
+    table.delete(keys=pa.table({"k": pa.array([1], pa.int32()), "v": [4.0]}))
+    assert found(table) == [(1, "a", 5.0)]
     table.delete(keys=pa.table({"k": pa.array([1], pa.int32()), "v": [5.0]}))
     assert found(table) == []
     table.upsert(rows((1, "a", 6.0)))
