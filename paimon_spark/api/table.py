@@ -480,6 +480,13 @@ class TableHandle:
     ) -> tuple[SelectPlan, ...]:
         if version is not None and as_of is not None:
             raise ArgumentError("version and as_of exclude each other.", hint="Leave one of them out.")
+        changes = sorted(k for k in self._options if k.startswith("incremental-"))
+        if changes and (version is not None or as_of is not None):
+            raise ArgumentError(
+                f"This handle of table {self.name} reads changes ('{changes[0]}'), and version and as_of select a "
+                "state of the table.",
+                hint="Use a handle without that option, or leave version and as_of out.",
+            )
         table = self.load()
         if isinstance(version, int):
             table, version = table.with_options({"scan.snapshot-id": str(version)}), None

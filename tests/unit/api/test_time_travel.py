@@ -12,7 +12,7 @@ import paimon_spark
 from paimon_spark.api.table import TableHandle
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.engine.refs.branches import execute_create_branch, plan_create_branch
-from paimon_spark.errors import ErrorKind, NotFoundError
+from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError
 from paimon_spark.spec.evolution import RenameColumn
 from paimon_spark.spec.identifier import Identifier
 
@@ -46,7 +46,12 @@ def test_filters_by_time_and_by_options_do_so_too(renamed: TableHandle, tmp_path
     assert renamed.to_arrow(filter="b > 6", as_of=past).to_pylist() == [{"b": 10, "a": "y"}]
     catalog = paimon_spark.connect(tmp_path)
     assert catalog.table("t", {"scan.tag-name": "past"}).count("b > 6") == 1
-    assert catalog.table("t", {"incremental-between": "1,2"}).count("b = 'z'") == 1
+    changes = catalog.table("t", {"incremental-between": "1,2"})
+    assert changes.count("b = 'z'") == 1
+    with pytest.raises(ArgumentError, match="reads changes"):
+        changes.to_arrow(version=1)
+    with pytest.raises(ArgumentError, match="reads changes"):
+        changes.to_arrow(as_of=0)
     assert renamed.count("b = 'z'") == 1
 
 
