@@ -91,7 +91,7 @@ def step_of(kind: str, step: str) -> str:
 
 def is_of_kind(step: str) -> bool:
     """Return whether a step, or what a target is about, concerns a kind of table."""
-    return any(step.startswith(f"{kind}: ") for kind in KINDS)
+    return any(step.startswith(step_of(kind, "")) for kind in KINDS)
 
 
 @dataclass(slots=True)

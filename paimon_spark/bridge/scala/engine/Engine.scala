@@ -3,7 +3,7 @@ package org.apache.spark.sql.paimonbridge
 import java.io.File
 import java.nio.file.{Files, Path}
 import java.util.{ArrayList => JArrayList, List => JList, UUID}
-import java.util.concurrent.{CompletableFuture, ExecutionException, TimeUnit, TimeoutException}
+import java.util.concurrent.{CompletableFuture, CountDownLatch, ExecutionException, TimeUnit, TimeoutException}
 import java.util.function.BiFunction
 
 import scala.util.Try
@@ -155,25 +155,34 @@ object Engine extends Logging {
   private val IdleMillis = 3000L
 
   private var current: CompletableFuture[EngineProcess] = _
+
+  /** Released by the first statement that may need an engine that has not started yet. */
+  @volatile private var wanted = new CountDownLatch(0)
   private lazy val hook: Unit =
     Runtime.getRuntime.addShutdownHook(new Thread(() => { Jobs.stopAll(); stop() }, "paimon-engine-stop"))
 
   /** Starts the engine for the active SparkContext without waiting for it. */
   def start(): Unit = SparkContext.getActive.foreach(sc => ensure(sc))
 
-  /** Starts the engine for the active SparkContext once its session is up, unless a statement needs it earlier. */
+  /** Starts the engine for the active SparkContext when a statement may need it, or once its session is up. */
   def startWhenIdle(): Unit = SparkContext.getActive.foreach { sc =>
     hook
-    val loader = getClass.getClassLoader
-    val waiter = new Thread(
-      () => {
-        Thread.currentThread().setContextClassLoader(loader)
-        Thread.sleep(IdleMillis)
-        if (!sc.isStopped) ensure(sc)
-      },
-      "paimon-engine-wait")
-    waiter.setDaemon(true)
-    waiter.start()
+    val latch = new CountDownLatch(1)
+    wanted = latch
+    inBackground("paimon-engine-wait") {
+      latch.await(IdleMillis, TimeUnit.MILLISECONDS)
+      if (!sc.isStopped) ensure(sc)
+    }
+  }
+
+  /** Starts an engine that waits for a statement; has no effect on any other. */
+  def expectStatement(): Unit = wanted.countDown()
+
+  private def inBackground(name: String)(body: => Unit): Unit = {
+    val thread = new Thread(() => body, name)
+    thread.setContextClassLoader(getClass.getClassLoader)
+    thread.setDaemon(true)
+    thread.start()
   }
 
   private def ensure(sc: SparkContext): CompletableFuture[EngineProcess] = synchronized {
@@ -183,20 +192,14 @@ object Engine extends Logging {
     if (!usable) {
       if (current != null && current.isDone && !current.isCompletedExceptionally) current.join().stop()
       val future = new CompletableFuture[EngineProcess]()
-      val loader = getClass.getClassLoader
-      val starter = new Thread(
-        () => {
-          Thread.currentThread().setContextClassLoader(loader)
-          try {
-            val engine = new EngineProcess(sc)
-            try engine.endpoint()
-            catch { case e: Throwable => engine.stop(); throw e }
-            future.complete(engine)
-          } catch { case e: Throwable => future.completeExceptionally(e) }
-        },
-        "paimon-engine-start")
-      starter.setDaemon(true)
-      starter.start()
+      inBackground("paimon-engine-start") {
+        try {
+          val engine = new EngineProcess(sc)
+          try engine.endpoint()
+          catch { case e: Throwable => engine.stop(); throw e }
+          future.complete(engine)
+        } catch { case e: Throwable => future.completeExceptionally(e) }
+      }
       current = future
     }
     current

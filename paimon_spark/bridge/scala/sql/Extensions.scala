@@ -105,7 +105,7 @@ object Extensions {
     val found = parse(delegate, method, if (hinted) Hints.rewritten(text.get) +: args.tail else args)
     if (hinted) Hints.check(session, found.asInstanceOf[LogicalPlan])
     if (method.getName.startsWith("parsePlan")) {
-      if (mayReadTables(found.asInstanceOf[LogicalPlan])) Engine.start()
+      if (mayReadTables(found.asInstanceOf[LogicalPlan])) Engine.expectStatement()
       StreamSelect.claim(
         session,
         text.get,
