@@ -46,9 +46,7 @@ def save(directory: Path, name: str, figures: Mapping[str, Any]) -> None:
 def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
     """Return all measurements but those of kinds of tables, without the results of the queries."""
     return {
-        **about,
-        "engines": {e.name: e.label for e in engines},
-        "costs": _costs(results, lambda step: not is_of_kind(step)),
+        **_measured(results, engines, about, lambda what: not is_of_kind(what)),
         "bytes_on_disk": results.disk,
         "startup_seconds": results.startup,
         "first_statement_seconds": results.first,
@@ -56,29 +54,32 @@ def as_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any
         "many_commits_milliseconds": results.growths.as_figures(),
         "streams": figures(results.streams),
         "connections": results.rates.as_figures(),
-        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results) if not is_of_kind(v.what)],
         "failures": results.failures,
     }
 
 
 def kind_figures(results: Results, engines: Sequence[Engine], about: dict[str, Any]) -> dict[str, Any]:
     """Return the measurements of kinds of tables, without the results of the queries."""
-    return {
-        **about,
-        "engines": {e.name: e.label for e in engines},
-        "costs": _costs(results, is_of_kind),
-        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results) if is_of_kind(v.what)],
-    }
+    return _measured(results, engines, about, is_of_kind)
 
 
-def _costs(results: Results, is_wanted: Callable[[str], bool]) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    return {
+def _measured(
+    results: Results, engines: Sequence[Engine], about: dict[str, Any], is_wanted: Callable[[str], bool]
+) -> dict[str, Any]:
+    """Return the costs of the wanted steps and the outcomes of their targets."""
+    costs = {
         engine: {
             step: [{k: v for k, v in asdict(c).items() if k != "rows"} for c in found]
             for step, found in by_step.items()
             if is_wanted(step)
         }
         for engine, by_step in results.costs.items()
+    }
+    return {
+        **about,
+        "engines": {e.name: e.label for e in engines},
+        "costs": costs,
+        "targets": [{**asdict(v), "outcome": v.word} for v in verdicts(results) if is_wanted(v.what)],
     }
 
 
