@@ -483,7 +483,9 @@ class Rescale:
     The table option `bucket` stays as it is. Change it with `ALTER TABLE … SET TBLPROPERTIES` first: rows are only
     added to partitions whose number of buckets is that of the table. A table with postponed buckets needs a
     `bucket_num`; its postponed rows stay where they are. If another commit adds rows to one of the partitions
-    meanwhile, the CALL fails and changes nothing. If all partitions have `bucket_num` buckets already, the status is
+    meanwhile, the CALL fails and rescales nothing. Streams skip the OVERWRITE snapshot: in a table with
+    `changelog-producer` `lookup` or `full-compaction`, buckets with rows that are not in the changelog yet are
+    therefore compacted first. If all partitions have `bucket_num` buckets already, the status is
     `nothing to do`.
     """
 
@@ -501,7 +503,7 @@ class Rescale:
     def execute(self, ctx: CallContext, plan: Plan[_Rescale]) -> Report:
         """Rewrite the partitions and commit."""
         work = plan.payload.work
-        done = execute_rescale(work, ctx.jobs)
+        done = execute_rescale(work, ctx.jobs, ctx.runner)
         return _report(work.table, done, plan.payload.notes)
 
 

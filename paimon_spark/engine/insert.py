@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import pyarrow as pa
@@ -36,11 +37,12 @@ from paimon_spark.engine.compaction.compact import (
     execute_compaction,
     plan_compaction,
 )
+from paimon_spark.engine.compaction.overwrites import out_of_level_0
 from paimon_spark.engine.cross_partition import check_overwrite, with_existing_keys
 from paimon_spark.engine.post_commit import maintain_after_commit
 from paimon_spark.engine.postpone_buckets import postpone_state
 from paimon_spark.engine.runner import LocalRunner, TaskRunner
-from paimon_spark.engine.streaming.sink import StreamBatch
+from paimon_spark.engine.streaming.sink import StreamBatch, began_alone
 from paimon_spark.errors import ConflictError
 from paimon_spark.spec.features import check_writable
 from paimon_spark.spec.kinds import BucketMode, Operation
@@ -222,12 +224,12 @@ def finish_write(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteRes
     if not (isinstance(result, Committed) or due) or not _compacts(plan.table):
         return done
     written = None if due else {BucketKey(m.partition, m.bucket) for m in messages if m.new_files}
-    return replace(done, compaction=_next_compaction(plan, written, files))
+    return replace(done, compaction=_next_compaction(plan, written))
 
 
 def resume_batch(plan: WritePlan, runner: TaskRunner) -> WriteResult:
     """Run the compaction after a committed micro-batch, because its first attempt may have failed before that."""
-    found = _next_compaction(plan, None, ()) if _compacts(plan.table) else None
+    found = _next_compaction(plan, None) if _compacts(plan.table) else None
     user = "" if plan.batch is None else plan.batch.query
     return run_post_commit(plan, WriteResult(commit=EmptyCommit(), compaction=found, commit_user=user), runner)
 
@@ -257,21 +259,19 @@ def commit_of(plan: WritePlan) -> tuple[FileStoreCommit, CommitMetadata]:
     if batch.watermark is not None:
         watermark = max(batch.watermark, batch.watermark if watermark is None else watermark)
     metadata = CommitMetadata(batch.batch, plan.operation, watermark, dict(batch.properties))
-    return FileStoreCommit(plan.table, batch.query, since=batch.base), metadata
+    alone = partial(began_alone, plan.table, batch)
+    return FileStoreCommit(plan.table, batch.query, since=batch.base, alone=alone), metadata
 
 
-def _next_compaction(
-    plan: WritePlan, buckets: Collection[BucketKey] | None, files: Iterable[DataFileMeta]
-) -> CompactionPlan | None:
-    """Plan the compaction of the written buckets, or of all; the `files` of an overwrite are not in the changelog."""
-    table, unreported = plan.table, {f.file_name for f in files} if plan.overwrite is not None else set()
+def _next_compaction(plan: WritePlan, buckets: Collection[BucketKey] | None) -> CompactionPlan | None:
+    """Plan the compaction of the written buckets, or of all."""
     if buckets is not None and not buckets:
         return None
     strategy = Strategy.FULL if _is_full(plan) else Strategy.MINOR
     try:
-        found = plan_compaction(table, strategy=strategy, buckets=buckets, unreported=unreported)
+        found = plan_compaction(plan.table, strategy=strategy, buckets=buckets)
     except Exception as e:  # noqa: BLE001 - the rows are committed already
-        _log.warning(_UNCOMPACTED, table.name, e)
+        _log.warning(_UNCOMPACTED, plan.table.name, e)
         return None
     return None if found.is_empty else found
 
@@ -303,7 +303,7 @@ def _compact(plan: WritePlan, result: WriteResult, runner: TaskRunner) -> Compac
             if not left or not e.repeatable:
                 _log.info(_CONFLICT, plan.table.name, e)
                 return None
-            todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks}, result.files)
+            todo = _next_compaction(plan, {BucketKey(t.partition, t.bucket) for t in todo.tasks})
     return None
 
 
@@ -320,7 +320,9 @@ def check_written(plan: WritePlan, messages: Sequence[CommitMessage], check: Cal
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Call `finish_write` and `run_post_commit`."""
+    """Call `finish_write` and `run_post_commit`; see `out_of_level_0` for the files of an overwrite."""
+    if plan.overwrite is not None and _compacts(plan.table):
+        messages = out_of_level_0(plan.table, messages, runner)
     return run_post_commit(plan, finish_write(plan, messages), runner)
 
 

@@ -92,11 +92,15 @@ class _PublishAttempts:
 class SnapshotPublisher:
     """Publishes one snapshot.
 
-    Args: builder: builds it on top of the base of each attempt. plan: returns the changes.
+    Args:
+        builder: builds it on top of the base of each attempt.
+        plan: returns the changes.
         kind: kind of the snapshot.
         sleep: waits between attempts.
         since: the newest snapshot when the commit of a streaming job was found to be missing; another process of the
             job may have committed it above that snapshot. None if no other process makes it.
+        alone: returns whether no other process of the job can have made the commit, if snapshots above `since` have
+            expired.
     """
 
     builder: SnapshotBuilder
@@ -104,6 +108,7 @@ class SnapshotPublisher:
     kind: CommitKind
     sleep: Callable[[float], None] = field(repr=False)
     since: int | None = None
+    alone: Callable[[], bool] | None = field(default=None, repr=False)
 
     @property
     def _table(self) -> Table:
@@ -237,17 +242,29 @@ class SnapshotPublisher:
                 exists, but it cannot be checked whether it is valid.
         """
         last, snapshots, unknown = newest.id if newest else 0, self._table.snapshots, attempts.unknown
+        missing: int | None = None
         for snapshot_id in range(attempts.since + 1, last + 1):
             found = snapshots.find(snapshot_id)
             if found is None:
                 if unknown is not None and snapshot_id == unknown.snapshot_id:
                     raise self._gave_up(attempts)
+                missing = missing or snapshot_id
             elif self._is_own(found, attempts):
                 snapshots.write_latest_hint(last)
                 return snapshot_id
+        if missing is not None and self.alone is not None and not self.alone():
+            raise self._expired(missing)
         if unknown is not None and unknown.snapshot_id <= last:
             attempts.unknown = None
         return None
+
+    def _expired(self, snapshot_id: int) -> OutcomeUnknownError:
+        metadata, user = self.builder.metadata, self.builder.commit_user
+        return OutcomeUnknownError(
+            f"It is not known whether commit {metadata.identifier} of {user} is in table {self._table.name}: another "
+            f"process may have made it, and snapshot {snapshot_id} has expired.",
+            hint="Stop the other process. If the rows of the commit are not in the table, restart this one.",
+        )
 
     def _is_own(self, found: Snapshot, attempts: _PublishAttempts) -> bool:
         """Return whether a snapshot is of this commit, and valid."""

@@ -77,6 +77,8 @@ class FileStoreCommit:
         sleep: waits between attempts.
         since: the newest snapshot when a streaming job found that its commit was missing; a commit of the same user and
             identifier above it is this commit, made by another process of the job.
+        alone: returns whether no other process of the job can have made the commit; asked if snapshots above `since`
+            have expired.
     """
 
     table: Table
@@ -84,6 +86,7 @@ class FileStoreCommit:
     clock: Callable[[], float] = field(default=time.time, repr=False)
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     since: int | None = None
+    alone: Callable[[], bool] | None = field(default=None, repr=False)
     _published: set[str] = field(default_factory=set, repr=False)
     _strict: StrictMode | None = field(default=None, init=False, repr=False)
 
@@ -308,7 +311,7 @@ class FileStoreCommit:
     def _publish(self, plan: Planner, kind: CommitKind, metadata: CommitMetadata) -> int:
         """Publish one snapshot; return its id."""
         builder = SnapshotBuilder(self.table, str(self.commit_user), metadata, self.clock, self._strict)
-        published = SnapshotPublisher(builder, plan, kind, self.sleep, self.since).publish()
+        published = SnapshotPublisher(builder, plan, kind, self.sleep, self.since, self.alone).publish()
         if self._strict is not None:
             self._strict.safe = published
         return published

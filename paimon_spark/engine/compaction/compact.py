@@ -197,7 +197,6 @@ def plan_compaction(
     partitions: Predicate | None = None,
     buckets: Collection[BucketKey] | None = None,
     limits: GroupLimits = DEFAULT_LIMITS,
-    unreported: Collection[str] = (),
 ) -> CompactionPlan:
     """Return the compaction plan of the latest snapshot.
 
@@ -207,7 +206,6 @@ def plan_compaction(
         partitions: filter over the partition columns.
         buckets: only these buckets.
         limits: which buckets are committed together.
-        unreported: names of level-0 files whose rows are not in the changelog, if there are no others to compact.
 
     Raises:
         UnsupportedError: the table has a feature that is not supported for compactions.
@@ -231,7 +229,7 @@ def plan_compaction(
             if policy is not None:
                 tasks += cluster_tasks(policy, bucket, refs, full=strategy is Strategy.FULL)
             else:
-                tasks += _bucket_tasks(table, bucket, strategy, refs, unreported)
+                tasks += _bucket_tasks(table, bucket, strategy, refs)
     groups = [CompactGroup(tuple(g)) for g in _grouped(tasks, limits)]
     if policy is not None and partitions is not None and buckets is None:
         idle = idle_tasks(policy, snapshot, partitions)
@@ -267,11 +265,10 @@ def _bucket_tasks(
     found: ScannedBucket,
     strategy: Strategy,
     refs: Mapping[DataFileKey, VectorRef],
-    unreported: Collection[str],
 ) -> Iterator[CompactTask]:
     task, vectors = CompactTask.of(found), bucket_vectors(found, refs)
     if table.is_primary_key_table:
-        yield from _keyed_tasks(table, found.files, strategy, vectors, task, unreported)
+        yield from _keyed_tasks(table, found.files, strategy, vectors, task)
         return
     if evolves(table):
         yield from _evolving_tasks(table, found.files, vectors, task)
@@ -301,7 +298,6 @@ def _keyed_tasks(
     strategy: Strategy,
     vectors: Vectors,
     task: CompactTask,
-    unreported: Collection[str],
 ) -> Iterator[CompactTask]:
     options = table.options
     highest = highest_level(files)
@@ -321,7 +317,6 @@ def _keyed_tasks(
             reason=unit.reason,
             vectors=vectors_of((*unit.files, *upper), vectors),
             upper=upper,
-            changelog=not unreported or any(f.level == 0 and f.file_name not in unreported for f in unit.files),
         )
 
 
@@ -422,7 +417,7 @@ def execute_compaction(
         report = None if progress is None else partial(_shifted, progress, finished, total)
         description = f"compact {plan.table.name}: group {number} of {number + len(left)}"
         try:
-            messages = _run_group(plan.table, group, runner, description, report, sorting)
+            messages = run_group(plan.table, group, runner, description, report, sorting)
             done.append(commit_group(plan, group, messages, commit_user=commit_user))
         except ConflictError as e:
             if not more or not e.repeatable:
@@ -455,15 +450,23 @@ def _shifted(progress: Progress, start: int, total: int, done: int) -> None:
     progress(start + done, total)
 
 
-def _run_group(
+def run_group(
     plain: Table,
     group: CompactGroup,
     runner: TaskRunner,
     description: str,
-    report: Callable[[int], None] | None,
+    report: Callable[[int], None] | None = None,
     sorting: Sorting | None = None,
 ) -> list[CommitMessage]:
-    """Run the tasks of a group; if one fails, the files of the others are deleted.
+    """Run the tasks of a group; if one fails, the files of the others are deleted. Nothing is committed.
+
+    Args:
+        plain: the table of the group.
+        group: the tasks.
+        runner: runs them.
+        description: that of the job.
+        report: called with the number of compacted buckets after each task.
+        sorting: see `execute_compaction`.
 
     Raises:
         ConflictError: a file is missing because another commit replaced it.

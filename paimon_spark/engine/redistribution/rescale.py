@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from paimon_spark.core.changelog.reported import first_reported_level
 from paimon_spark.core.commit.change_set import promote_to_top
 from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit.snapshot_builder import CommitMetadata
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.maintenance.deletion import Action
-from paimon_spark.core.merge.config import needs_lookup
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.read.postponed import split_rows
 from paimon_spark.core.scan.scan import scan
@@ -22,18 +22,20 @@ from paimon_spark.core.scan.splits import Split, plan_splits
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter, WriterRestoreState
 from paimon_spark.engine.compaction.compact import (
+    ATTEMPTS,
     CompactionResult,
     GroupResult,
     Strategy,
     execute_compaction,
     plan_compaction,
 )
+from paimon_spark.engine.compaction.overwrites import out_of_level_0
 from paimon_spark.engine.insert import WritePlan
 from paimon_spark.engine.redistribution.sort_compact import replaced_files
-from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import ArgumentError, ErrorKind, NotFoundError, UnsupportedError
+from paimon_spark.engine.runner import LocalRunner, TaskRunner
+from paimon_spark.errors import ArgumentError, ConflictError, ErrorKind, NotFoundError, UnsupportedError
 from paimon_spark.spec.features import check_writable
-from paimon_spark.spec.kinds import BucketMode, Operation
+from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, Operation
 from paimon_spark.spec.manifest import BucketKey, ManifestEntry
 from paimon_spark.spec.options import CoreOptions
 from paimon_spark.spec.predicate import TRUE, Predicate
@@ -51,6 +53,9 @@ class RescalePlan:
     entries: tuple[ManifestEntry, ...]
     splits: tuple[Split, ...]
     partitions_seen: frozenset[bytes]
+    unreported: frozenset[BucketKey] = frozenset()
+    """Buckets with rows whose changelog only a compaction writes; they are compacted first."""
+    filter: Predicate = TRUE
 
 
 class Rescaler(Protocol):
@@ -91,9 +96,18 @@ def plan_rescale(table: Table, buckets: int | None, partitions: Predicate | None
     rescaled = table
     if table.bucket_mode is BucketMode.HASH_FIXED:
         rescaled = replace(table, options=CoreOptions({**table.options.values, "bucket": str(wanted)}))
-    write = WritePlan(table=rescaled, info=info, snapshot_id=snapshot.id)
-    seen = frozenset(e.partition for e in found.entries)
-    return RescalePlan(table, write, wanted, entries, splits, seen)
+    reported = first_reported_level(table) if table.is_primary_key_table else 0
+    low = frozenset(BucketKey(e.partition, e.bucket) for e in entries if e.bucket >= 0 and e.file.level < reported)
+    return RescalePlan(
+        table=table,
+        write=WritePlan(table=rescaled, info=info, snapshot_id=snapshot.id),
+        buckets=wanted,
+        entries=entries,
+        splits=splits,
+        partitions_seen=frozenset(e.partition for e in found.entries),
+        unreported=low,
+        filter=partitions or TRUE,
+    )
 
 
 def _checked(table: Table, buckets: int | None) -> int:
@@ -123,42 +137,61 @@ def rescale_actions(plan: RescalePlan) -> Iterator[Action]:
         )
 
 
-def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None) -> CompactionResult:
+def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None, runner: TaskRunner | None = None) -> CompactionResult:
     """Rewrite the partitions of the plan and commit; no snapshot is created if there is nothing to rewrite.
 
     Args:
         plan: the plan.
         rescaler: rewrites the rows; None does it in this process.
+        runner: runs compactions; None does it in this process.
 
     Raises:
-        ConflictError: another commit changed one of the partitions; this operation has changed nothing.
+        ConflictError: another commit changed one of the partitions; nothing was rescaled.
     """
     if not plan.entries:
         return CompactionResult(snapshot_before=plan.write.snapshot_id)
-    replaced = list(replaced_files(plan.table, plan.entries, plan.splits))
-    written = rewrite_here(plan) if rescaler is None else rescaler.rewrite_buckets(plan)
-    target = plan.write.table
+    runner = runner or LocalRunner()
+    reported, work = _reported(plan, runner)
+    replaced = list(replaced_files(work.table, work.entries, work.splits))
+    written = rewrite_here(work) if rescaler is None else rescaler.rewrite_buckets(work)
+    target = work.write.table
     upgrading = replace(target, options=CoreOptions({**target.options.values, "overwrite-upgrade": "true"}))
-    messages = promote_to_top(upgrading, written)
-    commit = FileStoreCommit(plan.table)
+    messages = promote_to_top(upgrading, out_of_level_0(upgrading, written, runner))
+    commit = FileStoreCommit(work.table)
     with commit.or_abort(messages):
         committed = commit.commit(
             [*messages, *replaced], CommitMetadata(operation=Operation.OVERWRITE), whole_partitions=True
         )
-    before, after = [e.file for e in plan.entries], [f for m in messages for f in m.new_files]
+    before, after = [e.file for e in work.entries], [f for m in messages for f in m.new_files]
     group = GroupResult.of(committed, len({(m.partition, m.bucket) for m in messages}), before, after)
-    groups = (group, *_out_of_level_0(target, messages, group))
+    groups = (*reported, group)
     ids = tuple(i for g in groups for i in g.snapshot_ids)
     return CompactionResult(snapshot_before=plan.write.snapshot_id, groups=groups, snapshot_ids=ids)
 
 
-def _out_of_level_0(table: Table, messages: Sequence[CommitMessage], done: GroupResult) -> tuple[GroupResult, ...]:
-    """Compact buckets whose files overlap and so stay at level 0, in tables whose readers ignore that level."""
-    low = {f.file_name: BucketKey(m.partition, m.bucket) for m in messages for f in m.new_files if f.level == 0}
-    if not low or not needs_lookup(table):
-        return ()
-    plan = plan_compaction(table, strategy=Strategy.MINOR, buckets=set(low.values()), unreported=low.keys())
-    return execute_compaction(plan.after([done]), LocalRunner()).groups
+def _reported(plan: RescalePlan, runner: TaskRunner) -> tuple[list[GroupResult], RescalePlan]:
+    """Compact the buckets with rows that are not in the changelog yet; return the results and the plan after them.
+
+    Streams skip the snapshot that rescales, and would never get these rows.
+
+    Raises:
+        ConflictError: other commits add such rows all the time.
+    """
+    done: list[GroupResult] = []
+    full = plan.table.options.changelog_producer is ChangelogProducer.FULL_COMPACTION
+    rising = plan.table.with_options({"compaction.force-up-level-0": "true"})
+    for _ in range(ATTEMPTS):
+        if not plan.unreported:
+            return done, plan
+        strategy = Strategy.FULL if full else Strategy.MINOR
+        compaction = plan_compaction(rising, strategy=strategy, buckets=plan.unreported)
+        done += execute_compaction(compaction, runner, attempts=ATTEMPTS).groups
+        plan = plan_rescale(plan.table, plan.buckets, plan.filter)
+    raise ConflictError(
+        f"Table {plan.table.name} cannot be rescaled: other commits add rows while the changelog of the rows before "
+        "them is written.",
+        hint="Stop the writers of the table, and call sys.rescale again.",
+    )
 
 
 def rewrite_here(plan: RescalePlan) -> list[CommitMessage]:

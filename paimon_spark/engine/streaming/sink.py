@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata_io import read_if_there, translate_io_errors
@@ -18,6 +19,8 @@ from paimon_spark.spec.stored_json import json_object, read_as
 
 OFFSETS = "paimon-spark.stream.offsets"
 """The property of a snapshot with the digest of the offsets of its micro-batch."""
+_PROCESS = uuid4().hex
+"""Identifies this process in the records of attempts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,15 @@ class StreamBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """The last batch that a query has begun to write, and the newest snapshot at that moment."""
+    """The last batch that a query has begun to write, and the newest snapshot at that moment.
+
+    `process` is the process that began it, and `again` whether another one had begun it before.
+    """
 
     batch: Id
     base: Long
+    process: str | None = None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +91,24 @@ def begin_batch(table: Table, batch: StreamBatch) -> StreamBatch | None:
             return None
     elif not found.covers(0):
         _check_attempt(table, batch, found)
-    attempt = {"batch": batch.batch, "base": found.newest}
-    table.file_io.write(table.paths.stream_attempt(batch.query), json.dumps(attempt).encode())
+    _record_attempt(table, batch, found.newest)
     return replace(batch, base=found.newest)
+
+
+def _record_attempt(table: Table, batch: StreamBatch, base: int) -> None:
+    earlier = _attempt(table, batch.query)
+    same = earlier is not None and earlier.batch == batch.batch
+    again = same and earlier is not None and (earlier.again or earlier.process != _PROCESS)
+    attempt = {"batch": batch.batch, "base": base, "process": _PROCESS, "again": again}
+    table.file_io.write(table.paths.stream_attempt(batch.query), json.dumps(attempt).encode())
+
+
+@translate_io_errors()
+def began_alone(table: Table, batch: StreamBatch) -> bool:
+    """Return whether no other process has begun to write a batch that this one has begun."""
+    attempt = _attempt(table, batch.query)
+    mine = attempt is not None and (attempt.batch, attempt.process) == (batch.batch, _PROCESS)
+    return mine and attempt is not None and not attempt.again
 
 
 def _check_user(table: Table) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.write.table_writer import TableWriter
-from paimon_spark.engine.compaction.compact import Strategy, plan_compaction
-from paimon_spark.engine.insert import finish_write, plan_write, run_post_commit, write_arrow
+from paimon_spark.engine.compaction.compact import Strategy
+from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
 from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
 from paimon_spark.engine.runner import LocalRunner
@@ -21,6 +24,7 @@ from paimon_spark.testing.tables import new_table, read_arrow
 from tests.unit.engine.changelogs import changes, changes_in, compact, keyed, kinds_of, put, snapshots
 
 MANY = 20_000
+OVERLAPPING = {"write_buffer_size": "64 kb", "write_buffer_spillable": "false"}
 
 
 def test_no_producer_writes_no_changelog() -> None:
@@ -276,22 +280,41 @@ def new_buckets(table: Any, number: int) -> Any:
     return replace(table, options=CoreOptions({**table.options.values, "bucket": str(number)}))
 
 
-def test_rows_beside_an_overwrite_are_in_the_changelog() -> None:
-    table = keyed(changelog_producer="lookup", overwrite_upgrade="false")
-    silent = table.with_options({"write-only": "true"})
-    put(silent, (1, "a"), overwrite="static")
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_rescaling_reports_rows_that_waited_for_it(producer: str) -> None:
+    table = keyed(changelog_producer=producer, write_only="true")
+    put(table, (1, "a"))
+    compact(table)
+    put(table, (1, "b"), (2, "c"))
+    done = execute_rescale(plan_rescale(table, 2), None)
+    assert changes(table)[1:] == [[("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "c")]]
+    assert kinds_of(table)[-2:] == ["COMPACT", "OVERWRITE"]
+    assert done.snapshot_ids == (4, 5)
+
+
+@pytest.mark.parametrize("upgrade", ["true", "false"])
+@pytest.mark.parametrize("options", [{"changelog_producer": "lookup"}, {"deletion_vectors__enabled": "true"}])
+def test_an_overwrite_leaves_nothing_at_level_0(options: dict[str, str], upgrade: str) -> None:
+    table = keyed({"k": "INT", "v": "INT"}, overwrite_upgrade=upgrade, **OVERLAPPING, **options)
+    put(table, (1, 1))
+    compact(table)
+    before = changes(table)
     plan = plan_write(table, overwrite="static")
-    writer = TableWriter(table, plan.info)
-    writer.write(pa.table({"k": pa.array([2], pa.int32()), "v": ["b"]}))
-    done = finish_write(plan, writer.finish())
-    put(silent, (3, "c"))
-    run_post_commit(plan, replace(done, compaction=next_compaction(table, done)), LocalRunner())
-    assert ("+I", 3, "c") in [row for batch in changes(table) for row in batch]
-
-
-def next_compaction(table: Any, done: Any) -> Any:
-    names = {f.file_name for f in done.files}
-    return plan_compaction(table, strategy=Strategy.MINOR, unreported=names)
+    keys = pa.array(np.random.default_rng(1).permutation(MANY), pa.int32())
+    with TableWriter(table, plan.info) as writer:
+        for start in range(0, MANY, 2000):
+            part = keys.slice(start, 2000)
+            writer.write(pa.table({"k": part, "v": part}))
+        messages = writer.finish()
+    assert len({f.file_name for m in messages for f in m.new_files}) > 1
+    complete_write(plan, messages, LocalRunner())
+    assert kinds_of(table)[2:] == ["OVERWRITE"]
+    live = [e.file for e in live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)]
+    assert {f.level for f in live} == {table.options.num_levels - 1}
+    assert read_arrow(table).num_rows == sum(f.row_count for f in live) == MANY
+    assert changes(table) == before
+    unread = {f.file_name for m in messages for f in m.new_files} - {f.file_name for f in live}
+    assert not [path for path in _files(table) if path.rpartition("/")[2] in unread]
 
 
 def test_changes_of_postponed_rows_are_refused() -> None:
