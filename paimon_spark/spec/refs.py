@@ -31,10 +31,35 @@ class _TagKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class _ConsumerKeys:
-    """The one key of a consumer file."""
+class Consumer:
+    """The progress of a consumer.
+
+    Paimon's consumer files have the next snapshot only, and its readers ignore other keys.
+
+    Attributes:
+        next_snapshot: the snapshot that it reads next.
+        read_millis: the commit time of the snapshot before that one, if it was read.
+        needs_previous: whether the rows of the snapshot before the next one are read again, if that one overwrites
+            them.
+    """
 
     next_snapshot: Long
+    read_millis: Long | None = None
+    needs_previous: bool = False
+
+    @property
+    def first_needed(self) -> int:
+        """Return the first snapshot that must not expire."""
+        return self.next_snapshot - int(self.needs_previous)
+
+    def to_json(self) -> str:
+        """Return the file's text."""
+        out: dict[str, int] = {"nextSnapshot": self.next_snapshot}
+        if self.read_millis is not None:
+            out["readMillis"] = self.read_millis
+        if self.needs_previous:
+            out["needsPrevious"] = True
+        return json.dumps(out, indent=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,23 +130,18 @@ def duration_text(span: timedelta) -> str:
     return f"PT{text}"
 
 
-def parse_consumer(text: str | bytes, where: str) -> int:
-    """Return the next snapshot that a consumer will read.
+def parse_consumer(text: str | bytes, where: str) -> Consumer:
+    """Parse a consumer file.
 
     Raises:
         CorruptTableError: the file is malformed.
     """
     try:
-        return read_as(_ConsumerKeys, json_object(text)).next_snapshot
+        return read_as(Consumer, json_object(text))
     except ValueError as e:
         raise CorruptTableError(
             f"The consumer file {where} is malformed: {e}.", hint="Reset or delete the consumer."
         ) from e
-
-
-def consumer_json(next_snapshot: int) -> str:
-    """Return the text of a consumer file."""
-    return json.dumps({"nextSnapshot": next_snapshot}, indent=2)
 
 
 def check_branch_name(name: str) -> str:

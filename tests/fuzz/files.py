@@ -38,7 +38,7 @@ from paimon_spark.spec.manifest import (
     ManifestFileMeta,
     SimpleStats,
 )
-from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
+from paimon_spark.spec.refs import Consumer, Tag, parse_consumer, parse_tag
 from paimon_spark.spec.rows import Timestamp, decode_field, decode_row, encode_row
 from paimon_spark.spec.schema import parse_schema
 from paimon_spark.spec.snapshot import Snapshot, parse_snapshot
@@ -68,7 +68,7 @@ def tag(data: bytes) -> None:
 def consumer(data: bytes) -> None:
     """A consumer is unchanged by a round trip."""
     found = parse_consumer(data, "consumer-1")
-    assert parse_consumer(consumer_json(found), "consumer-1") == found
+    assert parse_consumer(found.to_json(), "consumer-1") == found
 
 
 def statistics(data: bytes) -> None:
@@ -603,7 +603,13 @@ TARGETS = [
         change=json_changed,
         words=_JSON_WORDS,
     ),
-    _named("consumer", consumer, consumer_json(5).encode(), change=json_changed, words=_JSON_WORDS),
+    _named(
+        "consumer",
+        consumer,
+        Consumer(5, 1_700_000_000_000, needs_previous=True).to_json().encode(),
+        change=json_changed,
+        words=_JSON_WORDS,
+    ),
     _named(
         "schema", schema, _SCHEMA, change=json_changed, words=(*_JSON_WORDS, b'"ARRAY"', b"NOT NULL", b"DECIMAL(99,1)")
     ),

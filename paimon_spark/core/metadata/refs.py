@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -20,7 +20,7 @@ from paimon_spark.errors import (
 from paimon_spark.fs.base import FileIO, FileStatus
 from paimon_spark.spec.identifier import MAX_NAME_BYTES, SYSTEM_SEPARATOR, check_new_name, is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH, TablePaths
-from paimon_spark.spec.refs import Tag, consumer_json, parse_consumer, parse_tag
+from paimon_spark.spec.refs import Consumer, Tag, parse_consumer, parse_tag
 from paimon_spark.spec.snapshot import TAG, Snapshot, parse_snapshot
 
 _TAG = "tag-"
@@ -191,16 +191,24 @@ class RefStore:
         Raises:
             CorruptTableError: a consumer file is malformed; ignoring its progress could expire unread snapshots.
         """
-        found: dict[str, int] = {}
-        for name in self.consumer_names():
-            path = self.paths.consumer(name)
-            data = _read(self.file_io, path)
-            if data is not None:
-                found[name] = parse_consumer(data, path)
-        return found
+        return {name: found.next_snapshot for name, found in self._consumers()}
 
-    def find_consumer(self, name: str) -> int | None:
-        """Return the next snapshot of a consumer, or None if it does not exist."""
+    def needed_snapshots(self) -> dict[str, int]:
+        """Return the first snapshot that each consumer needs, by name; no later one must expire either.
+
+        Raises:
+            CorruptTableError: as in `consumers`.
+        """
+        return {name: found.first_needed for name, found in self._consumers()}
+
+    def _consumers(self) -> Iterator[tuple[str, Consumer]]:
+        for name in self.consumer_names():
+            found = self.find_consumer(name)
+            if found is not None:
+                yield name, found
+
+    def find_consumer(self, name: str) -> Consumer | None:
+        """Return the progress of a consumer, or None if it does not exist."""
         path = self.paths.consumer(name)
         data = _read(self.file_io, path)
         return None if data is None else parse_consumer(data, path)
@@ -209,9 +217,9 @@ class RefStore:
         """Return the names of all consumers, sorted."""
         return _names(self.file_io.list(self.paths.consumer_dir), CONSUMER_PREFIX)
 
-    def write_consumer(self, name: str, next_snapshot: int) -> None:
+    def write_consumer(self, name: str, progress: Consumer) -> None:
         """Write the progress of a consumer, replacing the previous one."""
-        self.file_io.write(self.paths.consumer(name), consumer_json(next_snapshot).encode())
+        self.file_io.write(self.paths.consumer(name), progress.to_json().encode())
 
     def delete_consumer(self, name: str) -> bool:
         """Delete a consumer; return False if it does not exist."""

@@ -244,7 +244,7 @@ def retention_rule(
 def _consumer_floor(table: Table) -> int | None:
     if table.options.consumer_changelog_only:
         return None
-    return min(RefStore.of(table).consumers().values(), default=None)
+    return min(RefStore.of(table).needed_snapshots().values(), default=None)
 
 
 def _time(snapshot: Snapshot | None) -> int | None:

@@ -72,7 +72,7 @@ def _end(table: Table, rule: RetentionRule, ids: list[int], latest: int, *, pati
     least = least_expiring(rule, first, latest, latest - first + 1) if patient else 1
     if least > 1 and (time_of(first + least - 1) or 0) >= rule.older_than_millis:
         return first
-    floor = min(refs.consumers().values(), default=None)
+    floor = min(refs.needed_snapshots().values(), default=None)
     end = choose_changelog_end(rule, first, ids[-1], latest, consumer_floor=floor, time_of=time_of)
     return end if end >= first + least else first
 

@@ -62,7 +62,7 @@ def check_references(e: Examined, referenced: ReferencedFiles) -> Iterator[Findi
     snapshots = (r for r in e.refs if r.kind is RefKind.SNAPSHOT and r.branch == e.table.branch)
     own = [r for r in snapshots if e.latest is None or r.snapshot.id <= e.latest.id]
     yield from _ahead(e, own)
-    consumers = RefStore.of(e.table).consumers()
+    consumers = RefStore.of(e.table).needed_snapshots()
     ends = expiry_ends(e.table, [r.snapshot for r in own], e.now, consumers)
     groups = _groups(e, own, ends)
     held = held_alone(referenced, groups)

@@ -243,14 +243,14 @@ def _reason(table: Table, ref: ProtectingRef, refs: Iterable[ProtectingRef], now
     own = sorted(
         (r.snapshot for r in refs if r.kind is RefKind.SNAPSHOT and r.branch == ref.branch), key=lambda s: s.id
     )
-    consumers = RefStore.of(place).consumers()
+    consumers = RefStore.of(place).needed_snapshots()
     end, free = expiry_ends(place, own, now, consumers)
     if own and ref.snapshot.id == own[-1].id:
         return "it is the latest snapshot"
     if ref.snapshot.id < end:
         return "the snapshot may expire: expire_snapshots deletes it"
     if ref.snapshot.id < free:
-        names = sorted(name for name, following in consumers.items() if following <= ref.snapshot.id)
+        names = sorted(name for name, first in consumers.items() if first <= ref.snapshot.id)
         return f"consumer {', '.join(repr(n) for n in names)} has not read the snapshot"
     options = table.options
     return (

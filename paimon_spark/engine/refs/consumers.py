@@ -13,7 +13,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.errors import ArgumentError, did_you_mean
 from paimon_spark.fs.base import FileStatus
 from paimon_spark.spec.identifier import check_name
-from paimon_spark.spec.refs import consumer_json
+from paimon_spark.spec.refs import Consumer
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def plan_reset(table: Table, name: str, next_snapshot: int | None = None) -> Con
     if next_snapshot is not None:
         if not table.file_io.exists(table.paths.changelog(next_snapshot)):
             table.snapshots.get(next_snapshot)
-        size = len(consumer_json(next_snapshot).encode())
+        size = len(Consumer(next_snapshot).to_json().encode())
         return ConsumerPlan(
             name, next_snapshot, Action(WRITE, path, size, f"consumer '{name}' reads snapshot {next_snapshot} next")
         )
@@ -59,7 +59,7 @@ def execute_reset(table: Table, plan: ConsumerPlan) -> bool:
     refs = RefStore.of(table)
     if plan.next_snapshot is None:
         return refs.delete_consumer(plan.name)
-    refs.write_consumer(plan.name, plan.next_snapshot)
+    refs.write_consumer(plan.name, Consumer(plan.next_snapshot))
     return True
 
 

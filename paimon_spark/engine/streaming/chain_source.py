@@ -110,9 +110,9 @@ class ChainStreamSource(StreamSource):
             hint="Start the query again.",
         )
 
-    def _state(self, start: StreamOffset, newest: int) -> tuple[Sequence[Split], StreamOffset]:
+    def _state(self, start: StreamOffset) -> tuple[Sequence[Split], StreamOffset]:
         self.main.require(Privilege.SELECT)
-        deltas = None if start.snapshot_id == _NO_DELTAS else self._snapshot_or_changelog(start.snapshot_id, newest)
+        deltas = None if start.snapshot_id == _NO_DELTAS else self._snapshot_or_changelog(start.snapshot_id)
         options = {}
         if self.table.options.deletion_vectors_enabled:
             options["deletion-vectors.merge-on-read"] = "true"  # as in `_state_table`
@@ -129,7 +129,9 @@ class ChainStreamSource(StreamSource):
             reader, wanted = chain.reader.with_options(SMALLEST), Selection(buckets=self._buckets)
             return chain_splits(reader, *states, chains, wanted, always_merge=self.keep_kinds)[0]
 
-        end = StreamOffset(snapshot_id=_NO_DELTAS + 1) if deltas is None else following(deltas)
+        end = (
+            StreamOffset(snapshot_id=_NO_DELTAS + 1) if deltas is None else following(deltas, self._changelogs.producer)
+        )
         return planned_once(key, plan), end
 
     def _full_snapshot(self, chain: ChainTable, start: StreamOffset) -> Snapshot | None:

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from zlib import crc32
 
 from paimon_spark.core.scan.splits import Split
 from paimon_spark.errors import CorruptTableError, OptionError
@@ -35,6 +37,9 @@ class StreamOffset:
     `snapshot_id` if some of its changes were read. If a snapshot has another time, the table was rolled back. In a
     chain table, snapshots are those of the delta branch; `full_snapshot_id` is the snapshot of the snapshot branch that
     belongs to the state, of the time `full_millis`, and `snapshot_id` is 0 if the delta branch has no state.
+
+    `splits_digest` identifies the splits that `index` counts. `producer` is the changelog producer by which the rows
+    before `snapshot_id` were delivered: rows that it leaves to a later changelog were not.
     """
 
     snapshot_id: Id
@@ -44,6 +49,8 @@ class StreamOffset:
     full_snapshot_id: Id | None = None
     part_millis: Long | None = None
     full_millis: Long | None = None
+    splits_digest: Long | None = None
+    producer: str | None = None
 
     def to_json(self) -> str:
         """Return the offset as the text in the checkpoint."""
@@ -55,6 +62,8 @@ class StreamOffset:
             "fullSnapshotId": self.full_snapshot_id,
             "partMillis": self.part_millis,
             "fullMillis": self.full_millis,
+            "splitsDigest": self.splits_digest,
+            "producer": self.producer,
         }
         return json.dumps({k: v for k, v in raw.items() if v is not None}, separators=(",", ":"))
 
@@ -88,6 +97,16 @@ def parse_offset(text: str) -> StreamOffset:
             f"The checkpoint has '{text[:200]}' as the offset of a Paimon table: {e}.",
             hint="Restore the checkpoint, or start the query with a new one.",
         ) from e
+
+
+def splits_digest(splits: Iterable[Split]) -> int:
+    """Return a number that identifies the files of splits and their order."""
+    found = 0
+    for split in splits:
+        for part in (split,) if split.difference is None else split.difference.splits:
+            names = "/".join(f.file_name for f in (*part.files, *part.postponed))
+            found = crc32(f"{part.bucket}:{names};".encode(), found)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

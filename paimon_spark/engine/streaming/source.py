@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import tzinfo
 from functools import cached_property
 
+from paimon_spark.core.changelog.reported import first_reported_level
 from paimon_spark.core.clustered_files import has_unsorted_keys
 from paimon_spark.core.metadata.change_range import StateRange
 from paimon_spark.core.metadata.refs import RefStore
@@ -28,8 +29,8 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.rolling import wall_clock_millis
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.postpone_read import with_postponed
-from paimon_spark.engine.streaming.changelog_check import check_changelog
-from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset
+from paimon_spark.engine.streaming.changelog_check import StreamChangelogs
+from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset, splits_digest
 from paimon_spark.engine.streaming.schema_check import check_schemas
 from paimon_spark.engine.streaming.start import first_offset
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, OptionError, UnsupportedError
@@ -39,6 +40,7 @@ from paimon_spark.spec.manifest import BucketKey
 from paimon_spark.spec.options import POSTPONE_BUCKET
 from paimon_spark.spec.predicate import TRUE, AlwaysTrue, Predicate
 from paimon_spark.spec.privileges import Privilege
+from paimon_spark.spec.refs import Consumer
 from paimon_spark.spec.snapshot import Snapshot
 from paimon_spark.spec.units import MAX_LONG
 
@@ -197,6 +199,10 @@ class StreamSource:
             )
 
     @cached_property
+    def _changelogs(self) -> StreamChangelogs:
+        return StreamChangelogs(self.table)
+
+    @cached_property
     def limits(self) -> StreamLimits:
         """Return the limits of a micro-batch."""
         return StreamLimits.of(self.table.options)
@@ -260,9 +266,7 @@ class StreamSource:
         """Return the last snapshot whose changes share a micro-batch with those before `position`."""
         following_id = position.snapshot_id + int(position.index > NOTHING)
         ids = range(following_id, newest + 1) if self._ordered else ()
-        return next(
-            (i - 1 for i in ids if self._snapshot_or_changelog(i, newest).commit_kind is CommitKind.OVERWRITE), newest
-        )
+        return next((i - 1 for i in ids if self._snapshot_or_changelog(i).commit_kind is CommitKind.OVERWRITE), newest)
 
     @property
     def _ordered(self) -> bool:
@@ -314,7 +318,7 @@ class StreamSource:
         """Return the splits of a state that may have matching rows. Positions count all of its splits."""
         if not splits:
             return splits
-        snapshot = self._snapshot_or_changelog(start.snapshot_id, start.snapshot_id)
+        snapshot = self._snapshot_or_changelog(start.snapshot_id)
         found = scan_buckets(
             self._state_table,
             snapshot,
@@ -331,7 +335,7 @@ class StreamSource:
         names = {
             f.file_name
             for snapshot_id in {s.snapshot_id for s in splits if s.difference is None}
-            for s in self._change_splits(self._snapshot_or_changelog(snapshot_id, snapshot_id), predicate)
+            for s in self._change_splits(self._snapshot_or_changelog(snapshot_id), predicate)
             for f in s.files
         }
         return [s for s in splits if s.difference is not None or any(f.file_name in names for f in s.files)]
@@ -353,8 +357,9 @@ class StreamSource:
         name, refs = self.table.options.get("consumer-id"), RefStore.of(self.table)
         if not name or end.scan_snapshot:
             return
-        if refs.find_consumer(name) != end.snapshot_id or self._is_idle(refs, name):
-            refs.write_consumer(name, end.snapshot_id)
+        progress = Consumer(end.snapshot_id, end.time_millis, needs_previous=self._overwrites)
+        if refs.find_consumer(name) != progress or self._is_idle(refs, name):
+            refs.write_consumer(name, progress)
 
     def _is_idle(self, refs: RefStore, name: str) -> bool:
         """Return whether a consumer without progress has to be written again, because it would expire."""
@@ -371,13 +376,14 @@ class StreamSource:
         """Yield the splits after a position, up to the changes of a snapshot."""
         position = start
         if start.scan_snapshot:
-            splits, end = self._state(start, newest)
+            splits, end = self._state(start)
             yield from _numbered(splits, start, end, _STATE if self._ordered else _CHANGES)
             position = end
         share = _CHANGES
         waited: bool | None = None
         for snapshot_id in range(position.snapshot_id, newest + 1):
-            snapshot = self._snapshot_or_changelog(snapshot_id, newest)
+            snapshot = self._snapshot_or_changelog(snapshot_id)
+            self._changelogs.check_next(position, snapshot)
             overwrite = snapshot.commit_kind is CommitKind.OVERWRITE
             alone = self._overwrites and overwrite
             splits = self._replaced_rows(snapshot) if alone else self._change_splits(snapshot)
@@ -388,23 +394,26 @@ class StreamSource:
                 share = (
                     share if before in (None, waited) else 2 * snapshot.id
                 )  # a key has rows with a bucket and without
-            end = following(snapshot)
+            end = following(snapshot, self._changelogs.delivered_by(snapshot))
             yield from _numbered(splits, position, end, share)
             share += int(alone)
             position = end
 
-    def _snapshot_or_changelog(self, snapshot_id: int, newest: int) -> Snapshot:
+    def _snapshot_or_changelog(self, snapshot_id: int) -> Snapshot:
         """Return a snapshot, or the changelog that outlives it."""
         table = self.table
         found = table.snapshots.find(snapshot_id) or RefStore.of(table).find_changelog(snapshot_id)
-        if found is not None:
-            return found
-        raise NotFoundError(
-            f"The stream of table {table.name} cannot go on: snapshot {snapshot_id} has expired before it was read. "
-            f"The table has the snapshots {table.snapshots.earliest_id()} to {newest}.",
-            hint="Start with a new checkpoint, which reads the table again by default, or from an existing "
-            "snapshot with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a "
-            "longer "
+        if found is None:
+            raise self._expired(snapshot_id)
+        return found
+
+    def _expired(self, snapshot_id: int) -> NotFoundError:
+        snapshots = self.table.snapshots
+        return NotFoundError(
+            f"The stream of table {self.table.name} cannot go on: snapshot {snapshot_id} has expired before it was "
+            f"read. The table has the snapshots {snapshots.earliest_id()} to {snapshots.latest_id()}.",
+            hint="Start with a new checkpoint, which reads the table again by default, or from an existing snapshot "
+            "with 'scan.snapshot-id'. The option 'consumer-id' protects unread snapshots, and so does a longer "
             "'snapshot.time-retained' of the table.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
@@ -413,7 +422,7 @@ class StreamSource:
         producer = self.table.options.changelog_producer
         source = ChangeSource.DELTA if producer is ChangelogProducer.NONE else ChangeSource.CHANGELOG
         if source is ChangeSource.CHANGELOG:
-            check_changelog(self.table, snapshot)
+            self._changelogs.check_written(snapshot)
         overwrites = not self.table.is_primary_key_table and self.table.options.flag("streaming-read-append-overwrite")
         how = CommitRead(
             source, drop_retracts=not self.keep_kinds, overwrites=overwrites, postponed=self._reads_postponed
@@ -430,15 +439,18 @@ class StreamSource:
 
         Changes of a key in other splits of the same batch would have no order relative to those of the difference.
         """
-        before = self._snapshot_or_changelog(snapshot.id - 1, snapshot.id) if snapshot.id > 1 else None
+        before = self._snapshot_or_changelog(snapshot.id - 1) if snapshot.id > 1 else None
+        changelogs = self.table.options.changelog_producer is not ChangelogProducer.NONE
+        if changelogs and before is not None and not self.table.snapshots.exists(before.id):
+            raise self._expired(before.id)  # its changelog outlives it, but not its data files
         wanted = ChangeFilter(buckets=self._buckets)
         splits, _ = plan_changes(self.table.with_options(SMALLEST), StateRange(before, snapshot), wanted)
         return sorted(splits, key=lambda s: (s.partition, s.bucket))
 
-    def _state(self, start: StreamOffset, newest: int) -> tuple[Sequence[Split], StreamOffset]:
+    def _state(self, start: StreamOffset) -> tuple[Sequence[Split], StreamOffset]:
         """Return the smallest splits of the state that a stream begins with, and the position after it."""
-        snapshot = self._snapshot_or_changelog(start.snapshot_id, newest)
-        return self._state_splits(snapshot), following(snapshot)
+        snapshot = self._snapshot_or_changelog(start.snapshot_id)
+        return self._state_splits(snapshot), following(snapshot, self._changelogs.producer)
 
     def _state_splits(self, snapshot: Snapshot) -> Sequence[Split]:
         """Return the smallest splits of a state, in the order of partition and bucket."""
@@ -478,15 +490,8 @@ class StreamSource:
     @cached_property
     def _levels(self) -> tuple[int, ...] | None:
         """Return the levels of the state: the changelog of rows at other levels is written later."""
-        options = self.table.options
-        if not self.table.is_primary_key_table:
-            return None
-        if options.changelog_producer is ChangelogProducer.FULL_COMPACTION:
-            return (self.table.stored_options.num_levels - 1,)
-        first_row = options.merge_engine is MergeEngine.FIRST_ROW
-        if first_row or options.changelog_producer is ChangelogProducer.LOOKUP:
-            return tuple(range(1, max(self.table.stored_options.num_levels, _MOST_LEVELS)))
-        return None
+        first = first_reported_level(self.table) if self.table.is_primary_key_table else 0
+        return tuple(range(first, max(self.table.stored_options.num_levels, _MOST_LEVELS))) if first else None
 
     @property
     def _buckets(self) -> tuple[int, ...] | None:
@@ -502,7 +507,8 @@ class StreamSource:
     # ---- checks of changes to the table
 
     def _after(self, snapshot_id: int) -> StreamOffset:
-        return following(self._snapshot_or_changelog(snapshot_id, snapshot_id))
+        snapshot = self._snapshot_or_changelog(snapshot_id)
+        return following(snapshot, self._changelogs.delivered_by(snapshot))
 
     def _check_position(self, position: StreamOffset) -> None:
         """Check that the newest snapshots before a position still belong to the table, unless they have expired."""
@@ -548,22 +554,26 @@ class _Step:
 def _numbered(splits: Sequence[Split], position: StreamOffset, end: StreamOffset, share: int) -> Iterator[_Step]:
     """Yield the splits of a snapshot after a position in it, the last one with the position `end`."""
     first = position.index + 1
-    if first > len(splits):
+    digest = splits_digest(splits) if first or len(splits) > 1 else None
+    if first > len(splits) or (first and position.splits_digest not in (None, digest)):
         raise CorruptTableError(
-            f"The checkpoint has read {first} splits of snapshot {position.snapshot_id}, which has {len(splits)}.",
-            hint="Restore the options that the query had and the checkpoint, or start the query with a new one.",
+            f"The checkpoint has read {first} splits of snapshot {position.snapshot_id}, but they are not among the "
+            f"{len(splits)} that the snapshot has for this query.",
+            hint="Restore the checkpoint and the options that the query and the table had, such as "
+            "'changelog-producer', or start the query with a new checkpoint.",
         )
     part = None if position.scan_snapshot else end.time_millis
     for index in range(first, len(splits)):
-        after = end if index == len(splits) - 1 else replace(position, index=index, part_millis=part)
-        yield _Step(splits[index], after, position.scan_snapshot, share)
+        here = replace(position, index=index, part_millis=part, splits_digest=digest)
+        yield _Step(splits[index], end if index == len(splits) - 1 else here, position.scan_snapshot, share)
     if first >= len(splits):
         yield _Step(None, end, position.scan_snapshot, share)
 
 
-def following(snapshot: Snapshot) -> StreamOffset:
-    """Return the position after the changes of a snapshot."""
-    return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis)
+def following(snapshot: Snapshot, producer: ChangelogProducer | None) -> StreamOffset:
+    """Return the position after the changes of a snapshot, which were delivered by a changelog producer."""
+    name = None if producer is None else producer.value
+    return StreamOffset(snapshot_id=snapshot.id + 1, time_millis=snapshot.time_millis, producer=name)
 
 
 def _joined(splits: Sequence[Split], *, keys_once: bool) -> Split:

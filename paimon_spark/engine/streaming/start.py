@@ -15,7 +15,7 @@ from paimon_spark.core.metadata.scan_modes import ScanStart, scan_start
 from paimon_spark.core.metadata.time_travel import at_tag, millis_of_text, resolve_start
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.offset import StreamOffset
-from paimon_spark.errors import OptionError
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError
 from paimon_spark.spec.bounds import LEAST_MILLIS
 from paimon_spark.spec.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ def first_offset(table: Table, local_zone: tzinfo | None = None) -> StreamOffset
     mode = table.options.word("scan.mode").lower()
     progress = _consumer_progress(table)
     if progress is not None:
-        return StreamOffset(snapshot_id=progress)
+        return progress
     if start.option is None and mode == _NO_FULL_READ:
         return _after(table.snapshots.latest())
     if start.option is None or mode == _FULL_FROM_ID or start.option == "scan.file-creation-time-millis":
@@ -65,12 +65,28 @@ def _check_start(start: ScanStart) -> None:
         )
 
 
-def _consumer_progress(table: Table) -> int | None:
-    """Return the snapshot that the consumer of a stream reads next, if it has one whose progress applies."""
+def _consumer_progress(table: Table) -> StreamOffset | None:
+    """Return the position of the consumer of a stream, if it has one whose progress applies.
+
+    Raises:
+        NotFoundError: the table was rolled back to a snapshot before those that the consumer has read.
+    """
     name = table.options.get("consumer-id")
     if not name or table.options.flag("consumer.ignore-progress"):
         return None
-    return RefStore.of(table).find_consumer(name)
+    found = RefStore.of(table).find_consumer(name)
+    if found is None:
+        return None
+    last, newest = found.next_snapshot - 1, table.snapshots.latest_id() or 0
+    there = table.snapshots.find(last) if found.read_millis is not None else None
+    if (found.read_millis is not None and last > newest) or (there and there.time_millis != found.read_millis):
+        raise NotFoundError(
+            f"The consumer '{name}' of table {table.name} has read snapshot {last}, which is no longer one of the "
+            f"table; the newest one is {newest}. The table was rolled back or created again.",
+            hint=f"Call sys.reset_consumer for '{name}', or set 'consumer.ignore-progress' = 'true'.",
+            kind=ErrorKind.SNAPSHOT_NOT_FOUND,
+        )
+    return StreamOffset(snapshot_id=found.next_snapshot, time_millis=found.read_millis)
 
 
 def _within(table: Table, start: ScanStart, mode: str) -> Snapshot | None:

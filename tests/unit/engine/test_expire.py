@@ -12,7 +12,7 @@ from paimon_spark.engine.expiry.expire import ExpireConfig, ExpirePlan, ExpireRe
 from paimon_spark.engine.refs.tags import execute_delete_tags, execute_tag, plan_create_tag, plan_delete_tags
 from paimon_spark.errors import ArgumentError, CorruptTableError
 from paimon_spark.spec.kinds import FileSource
-from paimon_spark.spec.refs import consumer_json
+from paimon_spark.spec.refs import Consumer
 from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core import samples
 from tests.unit.core.history import MINUTE, History, leaked, lost, needed, present
@@ -122,7 +122,7 @@ def test_a_branch_keeps_its_files_even_after_its_tag_is_gone() -> None:
 
 def test_a_consumer_stops_the_expiry() -> None:
     h, _ = compacted()
-    h.table.file_io.write(h.table.paths.consumer("c"), consumer_json(2).encode())
+    h.table.file_io.write(h.table.paths.consumer("c"), Consumer(2).to_json().encode())
     assert expire(h).count == 1
     assert h.table.snapshots.ids() == [2, 3, 4]
     h.table.file_io.write(h.table.paths.consumer("c"), b"{")

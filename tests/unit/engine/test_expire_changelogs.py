@@ -21,6 +21,7 @@ from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.refs import Consumer
 from paimon_spark.testing.tables import new_table, read_arrow
 
 FAR = 4_102_444_800_000
@@ -72,7 +73,7 @@ def test_a_changelog_that_is_young_enough_stays() -> None:
 
 def test_consumers_hold_back_what_they_have_not_read() -> None:
     table = table_of(8)
-    RefStore.of(table).write_consumer("c", 4)
+    RefStore.of(table).write_consumer("c", Consumer(4))
     assert expire(table, retain_max=1, retain_min=1) == ([4, 5, 6, 7], 3)
     assert expire(table, everything=True) == ([], 4)
 

@@ -21,7 +21,7 @@ from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError, CorruptTableError, ErrorKind, UnsupportedError
 from paimon_spark.fs.local import LocalFileIO
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.spec.refs import consumer_json
+from paimon_spark.spec.refs import Consumer
 from tests.unit.core import samples
 from tests.unit.core.history import leaked, lost, needed
 from tests.unit.engine.test_maintenance_histories import Story
@@ -271,7 +271,7 @@ def test_after_any_history_the_reachable_and_the_young_stay(
             story.run(step, n)
         table = story.history.table
         if consumer:
-            table.file_io.write(table.paths.consumer("c"), consumer_json(1).encode())
+            table.file_io.write(table.paths.consumer("c"), Consumer(1).to_json().encode())
         age(table.path)
         young = {plant(table.path, f"{where}/planted-{n}", old=old) for n, (where, old) in enumerate(plants) if not old}
         for n, (where, old) in enumerate(plants):

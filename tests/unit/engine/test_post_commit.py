@@ -9,7 +9,7 @@ from paimon_spark.engine.post_commit import Maintenance, maintain_after_commit
 from paimon_spark.engine.refs.tags import execute_tag, plan_create_tag
 from paimon_spark.fs.memory import InMemoryFileIO
 from paimon_spark.spec.options import CoreOptions
-from paimon_spark.spec.refs import consumer_json
+from paimon_spark.spec.refs import Consumer
 from paimon_spark.testing.faults import FaultFileIO, Recorder
 from tests.unit.core.history import MINUTE, History, lost
 
@@ -41,7 +41,7 @@ def test_tags_and_consumers_whose_time_is_over_go_first() -> None:
     for _ in range(3):
         h.add()
     execute_tag(h.table, plan_create_tag(h.table, "short", snapshot_id=1, time_retained_ms=1000, clock_millis=0))
-    h.table.file_io.write(h.table.paths.consumer("idle"), consumer_json(1).encode())
+    h.table.file_io.write(h.table.paths.consumer("idle"), Consumer(1).to_json().encode())
     done = maintain_after_commit(h.table, lambda: 10**14)
     assert (done.tags, done.consumers, done.snapshots.count, done.warnings) == (("short",), ("idle",), 2, ())
     assert RefStore.of(h.table).consumers() == {}
@@ -53,7 +53,7 @@ def test_consumers_protect_snapshots_that_no_changelog_outlives(decoupled: dict[
     h = History({**limits, "consumer.changelog-only": "true", **decoupled})
     for _ in range(6):
         h.add()
-    h.table.file_io.write(h.table.paths.consumer("c"), consumer_json(2).encode())
+    h.table.file_io.write(h.table.paths.consumer("c"), Consumer(2).to_json().encode())
     maintain_after_commit(h.table, lambda: 600 * MINUTE)
     assert h.table.snapshots.ids() == kept
 

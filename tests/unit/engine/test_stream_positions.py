@@ -87,7 +87,7 @@ def test_a_position_within_a_snapshot_is_of_no_other_one() -> None:
 
 def test_a_position_beyond_the_splits_is_refused() -> None:
     source = StreamSource(written([1, 8]))
-    with pytest.raises(CorruptTableError, match=r"has read 8 splits of snapshot 2, which has 2"):
+    with pytest.raises(CorruptTableError, match=r"has read 8 splits of snapshot 2, but they are not among the 2"):
         source.next_offset(StreamOffset(snapshot_id=2, index=7), limited=True, newest=2)
     with pytest.raises(CorruptTableError, match=r"the key 'index' holds -2"):
         parse_offset('{"snapshotId":2,"index":-2}')

@@ -18,6 +18,7 @@ from paimon_spark.engine.health.examined import Limits
 from paimon_spark.engine.health.findings import Code, Finding
 from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ArgumentError, NotFoundError, UnsupportedError
+from paimon_spark.spec.refs import Consumer
 from paimon_spark.spec.table_statistics import ColumnStatistics
 from paimon_spark.testing.invariants import leaked
 from tests.unit.procedures.calling import Lake
@@ -325,7 +326,7 @@ def with_changelogs() -> Lake:
 
 def test_a_lost_consumer_continues_with_a_changelog() -> None:
     lake = with_changelogs()
-    RefStore.of(lake.table).write_consumer("c", 1)
+    RefStore.of(lake.table).write_consumer("c", Consumer(1))
     assert "expire_changelogs" in str(one(lake, Code.CHANGELOGS_HOLD_FILES).remedy)  # it cannot read them
     lost = one(lake, Code.CONSUMER_LOST)
     assert "before 2 have expired" in lost.found

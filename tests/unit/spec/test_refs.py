@@ -10,7 +10,7 @@ import pytest
 
 from paimon_spark.errors import ArgumentError, CorruptTableError
 from paimon_spark.spec.kinds import CommitKind
-from paimon_spark.spec.refs import Tag, check_branch_name, consumer_json, duration_text, parse_consumer, parse_tag
+from paimon_spark.spec.refs import Consumer, Tag, check_branch_name, duration_text, parse_consumer, parse_tag
 from paimon_spark.spec.snapshot import Snapshot
 
 SNAPSHOT = Snapshot(
@@ -80,7 +80,10 @@ def test_durations_print_as_in_java(span: timedelta, text: str) -> None:
 
 
 def test_consumers() -> None:
-    assert parse_consumer(consumer_json(7), "consumer-x") == 7
+    assert Consumer(7).to_json() == '{\n  "nextSnapshot": 7\n}'
+    for consumer, needed in ((Consumer(7), 7), (Consumer(7, 12, needs_previous=True), 6)):
+        assert parse_consumer(consumer.to_json(), "consumer-x") == consumer
+        assert consumer.first_needed == needed
     for bad in ("", "{}", "[]", '{"nextSnapshot": "7"}'):
         with pytest.raises(CorruptTableError, match="consumer-x"):
             parse_consumer(bad, "consumer-x")

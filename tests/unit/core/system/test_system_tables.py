@@ -16,7 +16,7 @@ from paimon_spark.core.system.tables import SYSTEM_SCANS, SYSTEM_TABLE_NAMES, sy
 from paimon_spark.errors import CorruptTableError, NotFoundError, UnsupportedError
 from paimon_spark.spec.kinds import FileSource
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, HASH_INDEX, DeletionRange, IndexFileMeta
-from paimon_spark.spec.refs import Tag, consumer_json
+from paimon_spark.spec.refs import Consumer, Tag
 from paimon_spark.spec.rows import Timestamp, encode_row
 from paimon_spark.spec.types import DataField, type_from_json, type_text
 from tests.unit.core import samples
@@ -171,7 +171,7 @@ def test_tags_branches_and_consumers() -> None:
     a, b = rows(table, "tags")
     assert (a["tag_name"], a["create_time"], a["time_retained"]) == ("a", datetime(2024, 5, 1, 2, 3, 4, 5), "PT24H")
     assert (b["snapshot_id"], b["record_count"], b["create_time"], b["time_retained"]) == (1, 7, None, None)
-    io.write(paths.consumer("c"), consumer_json(4).encode())
+    io.write(paths.consumer("c"), Consumer(4).to_json().encode())
     assert rows(table, "consumers") == [{"consumer_id": "c", "next_snapshot_id": 4}]
     io.write(replace(table, branch="dev").paths.snapshot(1), snapshot.to_json().encode())
     assert [r["branch_name"] for r in rows(table, "branches")] == ["dev"]
