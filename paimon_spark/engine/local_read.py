@@ -28,6 +28,7 @@ _UNPACKED = 4
 """Estimated bytes in memory per byte of a data file."""
 _PRUNED = 2
 _SMALL_PART = 4
+_CHANGED = 4 << 20
 _ROW_BYTES = 8
 """Minimum size of a row in the JVM, even without columns."""
 _MOST_ROWS = 200_000
@@ -43,14 +44,18 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def small_bytes(plans: Sequence[SelectPlan]) -> int | None:
+def small_bytes(plans: Sequence[SelectPlan], *, changes: bool = False) -> int | None:
     """Return how many bytes of data files a small read takes at most; None if it is not small.
+
+    A read for a statement that `changes` rows is small up to `_CHANGED` bytes: if it has more rows than this process
+    writes, they are read again.
 
     A read is small if it takes no more bytes of files than the option allows; without a filter, of memory. If the sizes
     do not decide, files are opened to find the row groups that match the filter, and only these count. A small part of
     the files may take `_PRUNED` times as much, because the filter removes rows of these row groups too.
     """
     most_bytes = plans[0].table.options.local_read_bytes
+    most_bytes = min(most_bytes, _CHANGED) if changes else most_bytes
     splits = [(plan, s) for plan in plans for s in plan.splits]
     if most_bytes <= 0 or sum(_files(s) for _, s in splits) > MOST_FILES:
         return None

@@ -24,6 +24,8 @@ PROGRAM_KEYS = (
 """Settings of the bridge, as opposed to table options."""
 _CHOOSE_ROWS = ("scan.", "incremental-")
 _CHANGE_ROWS = ("deletion-vectors.merge-on-read", "postpone.merge-on-read", "blob-as-descriptor")
+_OF_ALL_READS = ("read.local-max-bytes",)
+"""Options of queries that also apply to the reads of statements that change rows."""
 _NAMES = 3
 _ANY = "*"
 _SESSION = "the session"
@@ -93,7 +95,8 @@ def session_options(
         conf: the session's settings.
         catalog: the catalog's name in Spark.
         identifier: the table.
-        travel: whether options that choose a snapshot apply, as for reads only.
+        travel: whether the options of queries apply, such as those that choose a snapshot. Of these, statements that
+            change rows have `_OF_ALL_READS` only.
 
     Raises:
         OptionError: a key is not an option, or would have no effect.
@@ -104,7 +107,7 @@ def session_options(
         given = {}
         for m in level:
             _check(m.full, m.key)
-            if travel or scope_of(m.key) is not Scope.READ:
+            if travel or m.key in _OF_ALL_READS or scope_of(m.key) is not Scope.READ:
                 given[m.key] = m.value
         if any(key in START_OPTIONS for key in given):
             options = {k: v for k, v in options.items() if k not in (*START_OPTIONS, "scan.mode")}

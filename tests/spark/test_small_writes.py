@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.test_small_buckets import tasks_of
 from tests.variants import every
 
 LOCAL = "write.local-max-rows"
+READ = "spark.paimon.read.local-max-bytes"
 KINDS = {
     "fixed buckets": "'primary-key'='p,id', 'bucket'='3'",
     "dynamic buckets": "'primary-key'='p,id', 'dynamic-bucket.target-row-num'='3'",
@@ -178,3 +180,59 @@ def test_failed_small_writes_leave_nothing(spark: SparkSession, warehouse: Path)
             spark.sql(statement)
         assert files_of(warehouse, spark, "t") == before, statement
     assert rows(spark, "SELECT * FROM t") == [(1, 1), (2, 2)]
+
+
+KEYED = ("fixed buckets", "dynamic buckets", "lookup changelog", "input changelog", "deletion vectors", "local merge")
+
+
+@pytest.fixture
+def reading(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, in which the engine process answers small reads."""
+    spark.conf.set(READ, "16 mb")
+    yield spark
+    spark.conf.unset(READ)
+
+
+@pytest.mark.parametrize("kind", every(2, KEYED))
+def test_changes_of_few_rows_take_no_job(reading: SparkSession, kind: str) -> None:
+    columns = "id INT NOT NULL, v BIGINT, s STRING, p INT NOT NULL"
+    changes = [
+        "UPDATE {t} SET v = v + 10, s = concat(s, '!') WHERE id = 7 AND p = 1",
+        "DELETE FROM {t} WHERE id IN (8, 9, 5000)",
+        "UPDATE {t} SET s = NULL WHERE id = 2999 AND v = 1",
+        "UPDATE {t} SET v = -1 WHERE v % 1000 = 6",
+    ]
+    properties = KINDS[kind].replace(", 'dynamic-bucket.target-row-num'='3'", "")
+    jobs = {}
+    for name, most in (("near", "16 mb"), ("far", "0")):
+        reading.sql(f"CREATE TABLE {name} ({columns}) PARTITIONED BY (p) TBLPROPERTIES ({properties})")
+        source = "SELECT CAST(id AS INT), id * 2, concat('s', id), CAST(id % 2 AS INT) FROM range(3000)"
+        reading.sql(f"INSERT INTO {name} {source}")
+        reading.sql(f"INSERT INTO {name} VALUES (7, 70, 'seven', 1), (3001, 3, 'new', 0)")
+        reading.conf.set(READ, most)
+        before = jobs_on(reading, name)
+        for sql in changes:
+            reading.sql(sql.format(t=name))
+        jobs[name] = jobs_on(reading, name) - before
+        reading.sql(f"UPDATE {name} SET v = v + 1 WHERE id < 2500")
+        assert jobs_on(reading, name) > before + jobs[name]
+    assert jobs["near"] == 0
+    assert jobs["far"] >= len(changes)
+    near = rows(reading, "SELECT id, v, s, p FROM near")
+    assert near == rows(reading, "SELECT id, v, s, p FROM far")
+    assert (7, 81, "seven!", 1) in near
+    assert len(near) == 2999
+
+
+def jobs_on(spark: SparkSession, table: str) -> int:
+    """Return how many jobs have read or written rows for a table."""
+    name = f"{spark.catalog.currentDatabase()}.{table}"
+    return sum(len(tasks_of(spark, f"{what} {name}")) for what in ("read rows for", "write"))
+
+
+def test_a_change_reads_the_snapshot_that_it_was_planned_on(reading: SparkSession) -> None:
+    reading.sql("CREATE TABLE t (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
+    reading.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    reading.sql("UPDATE t SET v = (SELECT max(v) FROM t) + v WHERE id IN (SELECT id FROM t WHERE v < 2)")
+    reading.sql("UPDATE t SET v = CAST(rand() AS INT) + 5 WHERE id = 2")
+    assert rows(reading, "SELECT * FROM t") == [(1, 3), (2, 5)]

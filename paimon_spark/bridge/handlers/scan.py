@@ -167,8 +167,9 @@ def _plan(request: Request) -> PlannedScan:
     system = SYSTEM_SCANS.get(args["table"].get("scan_of", ""), SystemScan())
     metadata = tuple(c for c in METADATA_COLUMNS if c in args["columns"] and c not in table.schema.field_names)
     columns = tuple(c for c in args["columns"] if not (system.keep_kinds and c == AUDIT_ROW_KIND) and c not in metadata)
+    changes = bool(args["table"].get("writes"))
     plans = plan_reads(
-        _to_read(table, writes=bool(args["table"].get("writes")), located=bool(metadata)),
+        _to_read(table, writes=changes, located=bool(metadata)),
         columns=columns,
         predicate=TRUE if system.pairs else _predicate(request, table),
         limit=args["limit"],
@@ -183,8 +184,8 @@ def _plan(request: Request) -> PlannedScan:
     if lost:
         _check_no_newer_files(plans, table, lost)
     readings = tuple(_reading(plan, columns, metadata, pairs=system.pairs) for plan in plans)
-    plain = not (metadata or system.keep_kinds or args["table"].get("writes"))
-    return PlannedScan(plans, readings, small_bytes(plans) if plain else None)
+    plain = not (metadata or system.keep_kinds)
+    return PlannedScan(plans, readings, small_bytes(plans, changes=changes) if plain else None)
 
 
 def _reading(plan: SelectPlan, columns: tuple[str, ...], metadata: tuple[str, ...], *, pairs: bool) -> ReadRequest:

@@ -97,7 +97,10 @@ object SmallRows {
 
   /** Whether a plan reads little, and each of its tasks gives no more rows than it reads, times a constant. */
   private def readsLittle(plan: LogicalPlan): Boolean = plan.find(!isNarrow(_)).isEmpty && plan.collectLeaves().forall {
-    case r: DataSourceV2ScanRelation => r.scan.isInstanceOf[PaimonScan] && r.stats.sizeInBytes <= Source
+    case r: DataSourceV2ScanRelation => r.scan match {
+        case scan: PaimonScan => scan.isLocal || r.stats.sizeInBytes <= Source
+        case _ => false
+      }
     case leaf => leaf.stats.sizeInBytes <= Source
   }
 
