@@ -22,6 +22,8 @@ from paimon_spark.errors import AlreadyExistsError, ArgumentError, ErrorKind, Op
 from paimon_spark.format.arrow_types import fields_from_arrow
 from paimon_spark.spec.evolution import new_schema
 from paimon_spark.spec.identifier import Identifier
+from paimon_spark.spec.schema import TableSchema
+from paimon_spark.spec.schema_rules import check_fit
 from paimon_spark.spec.support import Scope, check_given
 
 _OF_JOBS = ("sink.", "read.local-max-bytes", "write.local-max-rows", "write.merge-schema")
@@ -137,8 +139,7 @@ class CatalogHandle:
         """
         given = option_texts(options, "options")
         handle = TableHandle(self._catalog, self._identifier(name), given)
-        handle.load()
-        _check_options(given, TableHandle(self._catalog, self._identifier(name), {}).options)
+        _check_options(given, handle.load().schema)
         return handle
 
     @checked
@@ -228,10 +229,11 @@ def _hint_if_exists(hint: str) -> Iterator[None]:
         raise AlreadyExistsError(e.message, hint=hint, kind=e.kind) from None
 
 
-def _check_options(given: Mapping[str, str], stored: Mapping[str, str]) -> None:
-    check_given(given, of="a table handle", scopes=(Scope.READ, Scope.WRITE), stored=stored)
+def _check_options(given: Mapping[str, str], schema: TableSchema) -> None:
+    check_given(given, of="a table handle", scopes=(Scope.READ, Scope.WRITE), stored=schema.options)
+    check_fit(schema, given)
     for key, value in given.items():
-        if key.startswith(_OF_JOBS) and stored.get(key) != value:
+        if key.startswith(_OF_JOBS) and schema.options.get(key) != value:
             raise OptionError(
                 f"The option '{key}' does not apply to a table handle.",
                 hint="It configures reads, writes or tasks of a Spark job. Leave it out.",

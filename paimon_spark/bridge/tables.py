@@ -33,6 +33,7 @@ from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
+from paimon_spark.spec.schema_rules import check_fit
 from paimon_spark.spec.stored_files import differing_definition
 from paimon_spark.spec.support import Scope, check_given
 from paimon_spark.spec.types import DataField
@@ -254,6 +255,8 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
     of = "a write" if use is Scope.WRITE else "a query"
     scopes = (Scope.READ, Scope.STREAM) if use is Scope.STREAM else (use,)
     check_given(options, of=of, scopes=scopes, stored=table.schema.options)
+    if use is Scope.WRITE:
+        check_fit(table.schema, options)
     return options
 
 

@@ -11,8 +11,10 @@ from paimon_spark.catalog.privilege_tables import PrivilegeTables, password_hash
 from paimon_spark.catalog.privileged import PrivilegedCatalog
 from paimon_spark.errors import OptionError, UnsupportedError, did_you_mean
 from paimon_spark.fs.resolve import file_io_for
+from paimon_spark.spec.option_catalogue import find_option, known_options, near_miss
 from paimon_spark.spec.privileges import ANONYMOUS
 
+_GROUPS = ("catalog", "spark-catalog")
 _KNOWN_METASTORES = ("filesystem", "hive", "jdbc", "rest")
 
 
@@ -22,9 +24,10 @@ def open_catalog(options: Mapping[str, str], *, creates: bool = True) -> Catalog
     With `creates`, a missing warehouse is created on first use; without, it is an error then.
 
     Raises:
-        OptionError: the warehouse is missing, or the metastore is unknown.
+        OptionError: the warehouse is missing, the metastore is unknown, or an option is misspelt.
         UnsupportedError: the metastore, the scheme of the location, or a catalog lock is not supported.
     """
+    _check_keys(options)
     metastore = options.get("metastore", "filesystem").strip().lower()
     if metastore not in _KNOWN_METASTORES:
         raise OptionError(
@@ -51,6 +54,14 @@ def open_catalog(options: Mapping[str, str], *, creates: bool = True) -> Catalog
     user, password = options.get("user", ANONYMOUS), options.get("password", ANONYMOUS)
     privileges = PrivilegeTables(catalog.warehouse, catalog.file_io, user, password_hash(password))
     return PrivilegedCatalog(catalog, privileges)
+
+
+def _check_keys(options: Mapping[str, str]) -> None:
+    known = [name for name, option in known_options().items() if option.group in _GROUPS]
+    for key in options:
+        near = None if find_option(key) else near_miss(key, known)
+        if near is not None:
+            raise OptionError(f"There is no catalog option '{key}'.", hint=f"Did you mean '{near}'?")
 
 
 def absolute(location: str) -> str:

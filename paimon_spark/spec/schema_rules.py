@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
-from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, UsageError, did_you_mean
+from paimon_spark.errors import ErrorKind, NotFoundError, OptionError, PaimonError, UsageError, did_you_mean
 from paimon_spark.spec.bucket_functions import BucketFunction, hashes_with_hive
 from paimon_spark.spec.chain_tables import check_chain_table
 from paimon_spark.spec.clustering import check_clustering
@@ -43,6 +44,24 @@ def check_schema(schema: TableSchema) -> None:
     options = CoreOptions(schema.options)
     for rule in _RULES:
         rule(schema, options)
+
+
+def check_fit(schema: TableSchema, given: Mapping[str, str]) -> None:
+    """Reject options of a statement that the table could not have, such as one that names a column that is not there.
+
+    Options of other tables than valid ones are not checked.
+
+    Raises:
+        UsageError: an option does not fit the schema.
+        OptionError: an option does not fit the columns or another option.
+    """
+    if all(schema.options.get(key) == value for key, value in given.items()):
+        return
+    try:
+        check_schema(schema)
+    except PaimonError:
+        return
+    check_schema(replace(schema, options={**schema.options, **given}))
 
 
 def invalid(message: str, hint: str = "") -> UsageError:
