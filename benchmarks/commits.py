@@ -23,12 +23,14 @@ _INSERT = (
     "INSERT INTO {db}.many SELECT id * 7919 % 100003, concat('row ', id), id * 0.5 "
     f"FROM range({{n}} * {ROWS}, {{n}} * {ROWS} + {ROWS})"
 )
+_KEY = f"{{n}}L % {_FIRST * ROWS} * 7919 % 100003"
+"""The key of a row that is there from the warm-up on."""
 STATEMENTS: Mapping[str, str] = {
     "INSERT of 100 rows": _INSERT,
-    "lookup of a key": "SELECT * FROM {db}.many WHERE id = {n}L * 7919 % 100003",
+    "lookup of a key": f"SELECT * FROM {{db}}.many WHERE id = {_KEY}",
     "sum over the table": "SELECT sum(amount) FROM {db}.many WHERE id > {n}",
     "count(*)": "SELECT count(*) FROM {db}.many",
-    "UPDATE of a row": "UPDATE {db}.many SET amount = amount + 1 WHERE id = {n}L * 7919 % 100003",
+    "UPDATE of a row": f"UPDATE {{db}}.many SET amount = amount + 1 WHERE id = {_KEY}",
     "DESCRIBE": "DESCRIBE {db}.many",
 }
 

@@ -16,7 +16,7 @@ from benchmarks.workload import BUCKETS, INSERT, MERGE, SCHEMA
 
 SESSION: Mapping[str, str] = {
     "spark.master": "local[2]",
-    "spark.driver.memory": "3g",
+    "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
