@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.spark.test_small_buckets import tasks_of
@@ -230,9 +231,31 @@ def jobs_on(spark: SparkSession, table: str) -> int:
     return sum(len(tasks_of(spark, f"{what} {name}")) for what in ("read rows for", "write"))
 
 
-def test_a_change_reads_the_snapshot_that_it_was_planned_on(reading: SparkSession) -> None:
+def test_changes_by_subqueries_and_random_values(reading: SparkSession) -> None:
     reading.sql("CREATE TABLE t (id INT NOT NULL, v INT) TBLPROPERTIES ('primary-key'='id', 'bucket'='1')")
     reading.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
     reading.sql("UPDATE t SET v = (SELECT max(v) FROM t) + v WHERE id IN (SELECT id FROM t WHERE v < 2)")
     reading.sql("UPDATE t SET v = CAST(rand() AS INT) + 5 WHERE id = 2")
     assert rows(reading, "SELECT * FROM t") == [(1, 3), (2, 5)]
+
+
+@pytest.mark.parametrize("kind", every(3, KEYED))
+def test_merges_of_few_rows_take_no_writers(reading: SparkSession, kind: str) -> None:
+    columns = "id INT NOT NULL, v BIGINT, s STRING, p INT NOT NULL"
+    one = "(SELECT 7 AS id, 1L AS v, 'one' AS s, 1 AS p)"
+    three = "(SELECT * FROM VALUES (8, 2L, 'two', 0), (9, 3L, 'three', 1), (5001, 4L, 'new', 1) AS v(id, v, s, p))"
+    clauses = "WHEN MATCHED AND s.v = 3 THEN DELETE WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    properties = KINDS[kind].replace(", 'dynamic-bucket.target-row-num'='3'", "")
+    reading.sql(f"CREATE TABLE t ({columns}) PARTITIONED BY (p) TBLPROPERTIES ({properties})")
+    reading.sql("INSERT INTO t SELECT CAST(id AS INT), id, 'x', CAST(id % 2 AS INT) FROM range(3000)")
+    before = len(tasks_of(reading, f"write {reading.catalog.currentDatabase()}.t"))
+    for source in (one, three):
+        reading.sql(f"MERGE INTO t USING {source} s ON t.id = s.id AND t.p = s.p {clauses}")
+    assert len(tasks_of(reading, f"write {reading.catalog.currentDatabase()}.t")) == before
+    changed = rows(reading, "SELECT * FROM t WHERE s <> 'x'")
+    assert changed == [(7, 1, "one", 1), (8, 2, "two", 0), (5001, 4, "new", 1)]
+    assert rows(reading, "SELECT count(*) FROM t") == [(3000,)]
+    twice = "(SELECT * FROM VALUES (11, 1L, 'a', 1), (11, 2L, 'b', 1) AS v(id, v, s, p))"
+    with pytest.raises(PySparkException, match=r"\[MERGE_CARDINALITY_VIOLATION\]"):
+        reading.sql(f"MERGE INTO t USING {twice} s ON t.id = s.id AND t.p = s.p WHEN MATCHED THEN UPDATE SET *")
+    assert rows(reading, "SELECT s FROM t WHERE id = 11") == [("x",)]

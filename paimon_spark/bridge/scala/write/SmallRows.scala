@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
-import org.apache.spark.sql.catalyst.planning.PhysicalOperation
+import org.apache.spark.sql.catalyst.planning.{ExtractEquiJoinKeys, PhysicalOperation}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.classic.Dataset
 import org.apache.spark.sql.execution.{SparkPlan, SQLExecution}
@@ -38,8 +38,8 @@ object SmallRows {
 
   /** The rows as an Arrow stream in Base64, or `@file` with the stream, which the reader deletes; null if there are
     * more than `rows` or `bytes` in Spark's row format, or there may be many to read for them. Rows of VALUES are known
-    * without a job. A query of narrow operators over little data takes a job without a shuffle: the answer is empty
-    * unless it may `run`. */
+    * without a job. A query of narrow operators over little data, and of joins with few rows, has to run first: the
+    * answer is empty unless it may `run`. */
   def packed(frame: Dataset[Row], rows: Int, bytes: Int, run: Boolean): String = {
     val execution = frame.queryExecution
     val (session, wanted) = (execution.sparkSession, execution.analyzed.output)
@@ -52,7 +52,7 @@ object SmallRows {
     computed(execution.analyzed).map { case (given, values) => local(given, values) }.getOrElse(
       execution.optimizedPlan match {
         case given: LocalRelation => local(given, given.output)
-        case plan if !readsLittle(plan) => null
+        case plan if !readsLittle(plan, rows, bytes) => null
         case _ if !run => Unknown
         case _ =>
           val given = execution.executedPlan.output
@@ -95,14 +95,28 @@ object SmallRows {
     case _ => false
   }
 
-  /** Whether a plan reads little, and each of its tasks gives no more rows than it reads, times a constant. */
-  private def readsLittle(plan: LogicalPlan): Boolean = plan.find(!isNarrow(_)).isEmpty && plan.collectLeaves().forall {
-    case r: DataSourceV2ScanRelation => r.scan match {
-        case scan: PaimonScan => scan.isLocal || r.stats.sizeInBytes <= Source
-        case _ => false
-      }
-    case leaf => leaf.stats.sizeInBytes <= Source
-  }
+  /** Whether a plan reads little, and each of its tasks gives no more rows than it reads, times a constant or the few
+    * rows of one side of a join. */
+  private def readsLittle(plan: LogicalPlan, rows: Int, bytes: Int): Boolean =
+    !plan.exists {
+      case join: Join =>
+        val most = if (ExtractEquiJoinKeys.unapply(join).isDefined) rows else 1
+        !join.children.exists(hasFew(_, most, bytes))
+      case node => !isNarrow(node)
+    } && plan.collectLeaves().forall {
+      case r: DataSourceV2ScanRelation => r.scan match {
+          case scan: PaimonScan => scan.isLocal || r.stats.sizeInBytes <= Source
+          case _ => false
+        }
+      case leaf => leaf.stats.sizeInBytes <= Source
+    }
+
+  private def hasFew(plan: LogicalPlan, rows: Int, bytes: Int): Boolean = !plan.exists(!isNarrow(_)) &&
+    plan.collectLeaves().forall {
+      case given: LocalRelation => given.data.length <= rows
+      case _: OneRowRelation => true
+      case leaf => rows > 1 && leaf.stats.sizeInBytes <= bytes
+    }
 
   private def isNarrow(node: LogicalPlan): Boolean = node match {
     case _: DataSourceV2ScanRelation | _: LocalRelation | _: OneRowRelation => true
