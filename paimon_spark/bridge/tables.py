@@ -255,7 +255,7 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
     of = "a write" if use is Scope.WRITE else "a query"
     scopes = (Scope.READ, Scope.STREAM) if use is Scope.STREAM else (use,)
     check_given(options, of=of, scopes=scopes, stored=table.schema.options)
-    if use is Scope.WRITE:
+    if use is Scope.WRITE and not table.with_options(options).options.flag("write.merge-schema"):  # may add columns
         check_fit(table.schema, options)
     return options
 

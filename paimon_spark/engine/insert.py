@@ -320,10 +320,15 @@ def check_written(plan: WritePlan, messages: Sequence[CommitMessage], check: Cal
 
 
 def complete_write(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
-    """Call `finish_write` and `run_post_commit`; see `out_of_level_0` for the files of an overwrite."""
-    if plan.overwrite is not None and _compacts(plan.table):
-        messages = out_of_level_0(plan.table, messages, runner)
-    return run_post_commit(plan, finish_write(plan, messages), runner)
+    """Call `merged_overwrite`, `finish_write` and `run_post_commit`."""
+    return run_post_commit(plan, finish_write(plan, merged_overwrite(plan, messages, runner)), runner)
+
+
+def merged_overwrite(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> Sequence[CommitMessage]:
+    """Return the messages of a write; those of an overwrite that is compacted after `out_of_level_0`."""
+    if plan.overwrite is None or not _compacts(plan.table):
+        return messages
+    return out_of_level_0(plan.table, messages, runner)
 
 
 def write_arrow(

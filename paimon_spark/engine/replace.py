@@ -8,17 +8,19 @@ from paimon_spark.core.commit.committer import FileStoreCommit
 from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
-from paimon_spark.engine.insert import WritePlan, WriteResult, finish_write
+from paimon_spark.engine.insert import WritePlan, WriteResult, finish_write, merged_overwrite
+from paimon_spark.engine.runner import TaskRunner
 from paimon_spark.errors import ConflictError, OutcomeUnknownError, PaimonError
 
 
 @translate_io_errors()
-def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> WriteResult:
+def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage], runner: TaskRunner) -> WriteResult:
     """Publish the schema of the plan's table, then replace all rows; either both succeed or neither.
 
     Args:
         plan: a static overwrite of a table at the schema version after its latest one.
         messages: commit messages of the writers; without any, the table becomes empty.
+        runner: merges new files that overlap, where `merged_overwrite` does.
 
     Raises:
         ConflictError: another statement changed the schema meanwhile; this statement has changed nothing.
@@ -26,7 +28,7 @@ def finish_replacement(plan: WritePlan, messages: Sequence[CommitMessage]) -> Wr
     table = plan.table
     _publish(table, messages)
     try:
-        return finish_write(plan, messages)
+        return finish_write(plan, merged_overwrite(plan, messages, runner))
     except OutcomeUnknownError:
         raise
     except Exception:

@@ -140,7 +140,8 @@ def replace_with_frame(session: SparkSession, table: Table, frame: DataFrame, *,
     """
     plan = _plan(session, table, frame, overwrite="static", operation=operation)
     plan, messages = written(session, plan, frame)
-    return run_post_commit(plan, finish_replacement(plan, messages), NearRunner(session, table))
+    runner = NearRunner(session, table)
+    return run_post_commit(plan, finish_replacement(plan, messages, runner), runner)
 
 
 def _plan(

@@ -39,12 +39,14 @@ class Consumer:
     Attributes:
         next_snapshot: the snapshot that it reads next.
         read_millis: the commit time of the snapshot before that one, if it was read.
+        producer: the changelog producer by which the snapshots before were read, in a table with a primary key.
         needs_previous: whether the rows of the snapshot before the next one are read again, if that one overwrites
             them.
     """
 
     next_snapshot: Long
     read_millis: Long | None = None
+    producer: str | None = None
     needs_previous: bool = False
 
     @property
@@ -54,11 +56,12 @@ class Consumer:
 
     def to_json(self) -> str:
         """Return the file's text."""
-        out: dict[str, int] = {"nextSnapshot": self.next_snapshot}
-        if self.read_millis is not None:
-            out["readMillis"] = self.read_millis
-        if self.needs_previous:
-            out["needsPrevious"] = True
+        more = {
+            "readMillis": self.read_millis,
+            "producer": self.producer,
+            "needsPrevious": self.needs_previous or None,
+        }
+        out = {"nextSnapshot": self.next_snapshot, **{k: v for k, v in more.items() if v is not None}}
         return json.dumps(out, indent=2)
 
 

@@ -606,7 +606,7 @@ TARGETS = [
     _named(
         "consumer",
         consumer,
-        Consumer(5, 1_700_000_000_000, needs_previous=True).to_json().encode(),
+        Consumer(5, 1_700_000_000_000, "lookup", needs_previous=True).to_json().encode(),
         change=json_changed,
         words=_JSON_WORDS,
     ),

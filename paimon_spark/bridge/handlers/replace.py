@@ -42,7 +42,8 @@ def replace_table(request: Request) -> Json:
         replace_with_frame(session, table, frame_of(attached[0], session), operation=Operation(args["operation"]))
         return {}
     plan = plan_write(table, overwrite="static", operation=Operation.TRUNCATE)
-    run_post_commit(plan, finish_replacement(plan, []), SparkRunner(session))
+    runner = SparkRunner(session)
+    run_post_commit(plan, finish_replacement(plan, [], runner), runner)
     return {}
 
 

@@ -262,8 +262,10 @@ class SnapshotPublisher:
         metadata, user = self.builder.metadata, self.builder.commit_user
         return OutcomeUnknownError(
             f"It is not known whether commit {metadata.identifier} of {user} is in table {self._table.name}: another "
-            f"process may have made it, and snapshot {snapshot_id} has expired.",
-            hint="Stop the other process. If the rows of the commit are not in the table, restart this one.",
+            f"process, perhaps the one before a restart, has begun it too and may have made it, and snapshot "
+            f"{snapshot_id} has expired.",
+            hint="Stop the other process if it runs. Restart this one: its error then names the file to delete if the "
+            "rows of the commit are not in the table.",
         )
 
     def _is_own(self, found: Snapshot, attempts: _PublishAttempts) -> bool:

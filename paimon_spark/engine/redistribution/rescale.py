@@ -132,9 +132,10 @@ def rescale_actions(plan: RescalePlan) -> Iterator[Action]:
     for e in plan.entries:
         where = table.partition_text(e.partition).rstrip("/") or "the table"
         path = table.paths.data_file(e.partition, e.bucket, e.file)
-        yield Action(
-            RESCALE, path, e.file.file_size, f"{where}: rewritten from {e.total_buckets} to {plan.buckets} buckets"
-        )
+        waits = BucketKey(e.partition, e.bucket) in plan.unreported
+        before = ", after a compaction that writes its changelog" if waits else ""
+        reason = f"{where}: rewritten from {e.total_buckets} to {plan.buckets} buckets{before}"
+        yield Action(RESCALE, path, e.file.file_size, reason)
 
 
 def execute_rescale(plan: RescalePlan, rescaler: Rescaler | None, runner: TaskRunner | None = None) -> CompactionResult:

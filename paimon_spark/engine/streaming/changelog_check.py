@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from paimon_spark.core.changelog.reported import first_reported_level
-from paimon_spark.core.scan.scan import scan_buckets
+from paimon_spark.core.metadata.manifest_store import ManifestStore
+from paimon_spark.core.scan.scan import live_entries
 from paimon_spark.core.table import Table
 from paimon_spark.engine.streaming.offset import StreamOffset
 from paimon_spark.errors import ErrorKind, NotFoundError
 from paimon_spark.spec.kinds import ChangelogProducer, CommitKind
-from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.manifest import ManifestEntry
+from paimon_spark.spec.options import POSTPONE_BUCKET, CoreOptions
 from paimon_spark.spec.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Which live files a stream has read: those from a level on, and perhaps postponed ones."""
+
+    level: int
+    postponed: bool
+
+    @classmethod
+    def by(cls, table: Table, producer: ChangelogProducer) -> Self:
+        """Return what a changelog producer has delivered."""
+        return cls(first_reported_level(table, producer), producer is ChangelogProducer.NONE)
+
+    def has(self, entry: ManifestEntry) -> bool:
+        """Return whether the rows of a file were delivered."""
+        return self.postponed if entry.bucket == POSTPONE_BUCKET else entry.file.level >= self.level
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +98,18 @@ class StreamChangelogs:
         before, now = position.producer, self.delivered_by(snapshot)
         if before is None or now is None or before == now.value:
             return
-        first, then = (first_reported_level(self.table, p) for p in (ChangelogProducer(before), now))
-        if first == then or snapshot.id == 1:
+        delivered, wanted = (Delivered.by(self.table, p) for p in (ChangelogProducer(before), now))
+        if delivered == wanted or snapshot.id == 1:
             return
-        previous = self.table.snapshots.find(snapshot.id - 1)
-        levels = range(min(first, then), max(first, then))
-        if previous is not None and not list(
-            scan_buckets(self.table, previous, statistics=False, levels=levels).buckets()
-        ):
-            return
+        store = ManifestStore(self.table)
+        if self.table.snapshots.exists(snapshot.id):
+            files = live_entries(store, store.read_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size))
+            if all(delivered.has(e) == wanted.has(e) for e in files):
+                return
         raise NotFoundError(
             f"The stream of table {self.table.name} cannot go on: it has read the changes up to snapshot "
             f"{snapshot.id - 1} with 'changelog-producer' = '{before}', and those of snapshot {snapshot.id} are for "
-            f"'{now.value}'. Rows that were not compacted in between would be "
-            f"{'missing' if first > then else 'repeated'}.",
+            f"'{now.value}'. Rows that were not compacted in between would be missing or repeated.",
             hint="Start with a new checkpoint, which reads the table again by default. Before the option is changed, "
             "compact the table fully, and let streams read all snapshots.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,

@@ -357,7 +357,7 @@ class StreamSource:
         name, refs = self.table.options.get("consumer-id"), RefStore.of(self.table)
         if not name or end.scan_snapshot:
             return
-        progress = Consumer(end.snapshot_id, end.time_millis, needs_previous=self._overwrites)
+        progress = Consumer(end.snapshot_id, end.time_millis, end.producer, needs_previous=self._overwrites)
         if refs.find_consumer(name) != progress or self._is_idle(refs, name):
             refs.write_consumer(name, progress)
 

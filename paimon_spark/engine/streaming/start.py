@@ -86,7 +86,7 @@ def _consumer_progress(table: Table) -> StreamOffset | None:
             hint=f"Call sys.reset_consumer for '{name}', or set 'consumer.ignore-progress' = 'true'.",
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
-    return StreamOffset(snapshot_id=found.next_snapshot, time_millis=found.read_millis)
+    return StreamOffset(snapshot_id=found.next_snapshot, time_millis=found.read_millis, producer=found.producer)
 
 
 def _within(table: Table, start: ScanStart, mode: str) -> Snapshot | None:

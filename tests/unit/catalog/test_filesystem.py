@@ -358,6 +358,14 @@ def test_a_tilde_is_refused_and_creates_nothing(location: str, tmp_path: Path, m
     assert open_catalog({"warehouse": f"./{location.removeprefix('file:')}"}).list_databases() == ["default"]
 
 
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("case_sensitive", "case-sensitive"), ("defaultDatabse", "defaultDatabase")]
+)
+def test_a_misspelt_option_is_named(tmp_path: Path, wrong: str, right: str) -> None:
+    with pytest.raises(OptionError, match=rf"no catalog option '{wrong}'.*Did you mean '{right}'"):
+        open_catalog({"warehouse": str(tmp_path), wrong: "x"})
+
+
 def test_a_mistyped_warehouse_is_named(tmp_path: Path) -> None:
     right = open_catalog({"warehouse": str(tmp_path / "warehouse")})
     right.create_database("shop")

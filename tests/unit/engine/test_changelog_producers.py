@@ -9,18 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from paimon_spark.core.commit_message import CommitMessage
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.scan.scan import live_in_partitions
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.compaction.compact import Strategy
-from paimon_spark.engine.insert import complete_write, plan_write, write_arrow
+from paimon_spark.engine.insert import WritePlan, complete_write, plan_write, write_arrow
 from paimon_spark.engine.redistribution.postpone_compact import execute_postponed, plan_postponed
-from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale
+from paimon_spark.engine.redistribution.rescale import execute_rescale, plan_rescale, rescale_actions
+from paimon_spark.engine.replace import finish_replacement
 from paimon_spark.engine.runner import LocalRunner
-from paimon_spark.errors import OptionError, UnsupportedError
+from paimon_spark.errors import ArgumentError, OptionError, StoreError, UnsupportedError
 from paimon_spark.spec.options import CoreOptions
+from paimon_spark.spec.predicate import Comparison
 from paimon_spark.spec.schema_rules import check_schema
 from paimon_spark.testing.tables import new_table, read_arrow
+from tests.small_tables import option_keys
 from tests.unit.engine.changelogs import changes, changes_in, compact, keyed, kinds_of, put, snapshots
 
 MANY = 20_000
@@ -272,6 +276,52 @@ def test_rescaling_changes_nothing_in_the_changelog(producer: str) -> None:
     assert sorted(r["v"] for r in read_arrow(rescaled).to_pylist()) == ["b", "c"]
 
 
+def overlapping(table: Any, v: int | None = None) -> tuple[WritePlan, list[CommitMessage]]:
+    """Write files whose key ranges overlap for an overwrite; `v` is the value of each key unless it is given."""
+    plan = plan_write(table, overwrite="static")
+    keys = pa.array(np.random.default_rng(1).permutation(MANY), pa.int32())
+    with TableWriter(table, plan.info) as writer:
+        for start in range(0, MANY, 2000):
+            part = keys.slice(start, 2000)
+            writer.write(pa.table({"k": part, "v": part if v is None else pa.array([v] * len(part), pa.int32())}))
+        messages = writer.finish()
+    assert len({f.file_name for m in messages for f in m.new_files}) > 1
+    return plan, messages
+
+
+def test_a_replacement_is_visible_at_once() -> None:
+    table = keyed({"k": "INT", "v": "INT"}, merge_engine="first-row", **OVERLAPPING)
+    put(table, (1, 1))
+    replaced = table.with_schema(replace(table.schema, id=table.schema.id + 1))
+    finish_replacement(*overlapping(replaced), LocalRunner())
+    assert kinds_of(replaced)[-1] == "OVERWRITE"
+    assert read_arrow(replaced).num_rows == MANY
+
+
+def test_a_failed_overwrite_leaves_no_files() -> None:
+    table = keyed({"k": "INT", "v": "INT"}, changelog_producer="lookup", **OVERLAPPING)
+    put(table, (1, 1))
+    before = sorted(_files(table))
+
+    def fails(kind: str, payload: str) -> str:
+        raise StoreError(f"{kind} of {len(payload)} bytes")
+
+    with pytest.raises(StoreError, match="compact of"):
+        complete_write(*overlapping(table), LocalRunner(run_task=fails))
+    assert sorted(_files(table)) == before
+    table = new_table(
+        {"k": "INT", "v": "INT"},
+        primary_key=["k", "v"],
+        partition=["v"],
+        options=option_keys({"bucket": "1", **OVERLAPPING, "changelog_producer": "lookup"}),
+    )
+    plan, messages = overlapping(table, v=1)
+    other = replace(plan, partitions=Comparison("=", "v", 2))
+    with pytest.raises(ArgumentError, match="does not overwrite"):
+        complete_write(other, messages, LocalRunner())
+    assert not [path for path in _files(table) if "bucket-0" in path]
+
+
 def distribute(table: Any) -> None:
     execute_postponed(plan_postponed(table, strategy=Strategy.MINOR), None, LocalRunner())
 
@@ -286,7 +336,9 @@ def test_rescaling_reports_rows_that_waited_for_it(producer: str) -> None:
     put(table, (1, "a"))
     compact(table)
     put(table, (1, "b"), (2, "c"))
-    done = execute_rescale(plan_rescale(table, 2), None)
+    plan = plan_rescale(table, 2)
+    assert all(a.reason.endswith(", after a compaction that writes its changelog") for a in rescale_actions(plan))
+    done = execute_rescale(plan, None)
     assert changes(table)[1:] == [[("-U", 1, "a"), ("+U", 1, "b"), ("+I", 2, "c")]]
     assert kinds_of(table)[-2:] == ["COMPACT", "OVERWRITE"]
     assert done.snapshot_ids == (4, 5)
@@ -299,14 +351,7 @@ def test_an_overwrite_leaves_nothing_at_level_0(options: dict[str, str], upgrade
     put(table, (1, 1))
     compact(table)
     before = changes(table)
-    plan = plan_write(table, overwrite="static")
-    keys = pa.array(np.random.default_rng(1).permutation(MANY), pa.int32())
-    with TableWriter(table, plan.info) as writer:
-        for start in range(0, MANY, 2000):
-            part = keys.slice(start, 2000)
-            writer.write(pa.table({"k": part, "v": part}))
-        messages = writer.finish()
-    assert len({f.file_name for m in messages for f in m.new_files}) > 1
+    plan, messages = overlapping(table)
     complete_write(plan, messages, LocalRunner())
     assert kinds_of(table)[2:] == ["OVERWRITE"]
     live = [e.file for e in live_in_partitions(ManifestStore(table), table.snapshots.latest(), None)]

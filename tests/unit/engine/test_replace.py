@@ -13,6 +13,7 @@ from paimon_spark.core.table import Table
 from paimon_spark.core.write.table_writer import TableWriter
 from paimon_spark.engine.insert import WritePlan, plan_write, write_arrow
 from paimon_spark.engine.replace import finish_replacement
+from paimon_spark.engine.runner import LocalRunner
 from paimon_spark.errors import ConflictError
 from paimon_spark.fs.base import FileIO
 from paimon_spark.fs.memory import InMemoryFileIO
@@ -52,7 +53,7 @@ def replacement(table: Table, options: Mapping[str, str] | None = None) -> tuple
 
 
 def test_schema_and_rows_are_replaced_together(table: Table) -> None:
-    finish_replacement(*replacement(table))
+    finish_replacement(*replacement(table), LocalRunner())
     assert read_arrow(table).to_pydict() == {"k": [2]}
     assert table.snapshots.get(2).schema_id == table.schema_store.ids()[-1] == 1
 
@@ -75,7 +76,7 @@ def test_a_committed_replacement_keeps_its_schema(caplog: pytest.LogCaptureFixtu
     plan, messages = replacement(table)
     table = replace(table, file_io=inner)
     store.schedule = UnreadableAfterCommit(table)
-    assert finish_replacement(plan, messages).compaction is None
+    assert finish_replacement(plan, messages, LocalRunner()).compaction is None
     assert "the compaction that should follow failed" in caplog.text
     assert table.schema_store.ids() == [0, 1]
     assert read_arrow(table, version=2).to_pydict() == {"k": [2]}
@@ -103,7 +104,7 @@ def lose(others_commit: Callable[[Table], object]) -> Table:
     table = replace(table, file_io=inner)
     store.schedule = Before(table.paths.snapshot(2), lambda: others_commit(table))
     with pytest.raises(ConflictError):
-        finish_replacement(plan, messages)
+        finish_replacement(plan, messages, LocalRunner())
     return table
 
 

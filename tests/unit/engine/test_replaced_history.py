@@ -49,7 +49,7 @@ def renewed(table: Table, options: Mapping[str, str] | None = None, key: Sequenc
 def replaced(table: Table, options: Mapping[str, str] | None = None, key: Sequence[str] = ()) -> Table:
     """Replace a table by an empty one with the same columns, by default an append table without options."""
     now = renewed(table, options, key)
-    finish_replacement(plan_write(now, overwrite="static"), [])
+    finish_replacement(plan_write(now, overwrite="static"), [], LocalRunner())
     return now
 
 
@@ -222,7 +222,7 @@ def test_a_stream_does_not_read_an_overwrite_by_other_rules() -> None:
     before = keyed(KEYED, [(1, 1)]).with_options(options)
     _, position = stream(before, StreamSource(before).first_offset())
     now = renewed(before, {**KEYED, "merge-engine": "partial-update"}, ["k"])
-    finish_replacement(*written(now, (2, 2), overwrite=True))
+    finish_replacement(*written(now, (2, 2), overwrite=True), LocalRunner())
     with pytest.raises(UnsupportedError, match="another 'merge-engine'"):
         stream(before, position)
 

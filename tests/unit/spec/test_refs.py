@@ -81,7 +81,7 @@ def test_durations_print_as_in_java(span: timedelta, text: str) -> None:
 
 def test_consumers() -> None:
     assert Consumer(7).to_json() == '{\n  "nextSnapshot": 7\n}'
-    for consumer, needed in ((Consumer(7), 7), (Consumer(7, 12, needs_previous=True), 6)):
+    for consumer, needed in ((Consumer(7), 7), (Consumer(7, 12, "lookup", needs_previous=True), 6)):
         assert parse_consumer(consumer.to_json(), "consumer-x") == consumer
         assert consumer.first_needed == needed
     for bad in ("", "{}", "[]", '{"nextSnapshot": "7"}'):
