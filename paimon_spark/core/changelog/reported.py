@@ -10,12 +10,14 @@ from paimon_spark.spec.kinds import ChangelogProducer, MergeEngine
 
 
 def first_reported_level(table: Table, producer: ChangelogProducer | None = None) -> int:
-    """Return the lowest level whose rows the streams of a primary key table have read.
+    """Return the lowest level whose rows streams have read; 0 in a table without a primary key.
 
     Args:
         table: the table.
         producer: a changelog producer; that of the table by default.
     """
+    if not table.is_primary_key_table:
+        return 0
     producer = table.options.changelog_producer if producer is None else producer
     if producer is ChangelogProducer.FULL_COMPACTION:
         return table.stored_options.num_levels - 1

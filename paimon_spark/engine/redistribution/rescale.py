@@ -96,7 +96,7 @@ def plan_rescale(table: Table, buckets: int | None, partitions: Predicate | None
     rescaled = table
     if table.bucket_mode is BucketMode.HASH_FIXED:
         rescaled = replace(table, options=CoreOptions({**table.options.values, "bucket": str(wanted)}))
-    reported = first_reported_level(table) if table.is_primary_key_table else 0
+    reported = first_reported_level(table)
     low = frozenset(BucketKey(e.partition, e.bucket) for e in entries if e.bucket >= 0 and e.file.level < reported)
     return RescalePlan(
         table=table,

@@ -85,20 +85,19 @@ def begin_batch(table: Table, batch: StreamBatch) -> StreamBatch | None:
     """
     _check_user(table)
     found = _commits_of(table, batch.query)
-    if found.own is not None:
-        if found.own.commit_identifier >= batch.batch:
-            _check_same(table, batch, found.own)
-            return None
-    elif not found.covers(0):
-        _check_attempt(table, batch, found)
-    _record_attempt(table, batch, found.newest)
+    if found.own is not None and found.own.commit_identifier >= batch.batch:
+        _check_same(table, batch, found.own)
+        return None
+    earlier = _attempt(table, batch.query)
+    if found.own is None and not found.covers(0):
+        _check_attempt(table, batch, found, earlier)
+    _record_attempt(table, batch, found.newest, earlier)
     return replace(batch, base=found.newest)
 
 
-def _record_attempt(table: Table, batch: StreamBatch, base: int) -> None:
-    earlier = _attempt(table, batch.query)
-    same = earlier is not None and earlier.batch == batch.batch
-    again = same and earlier is not None and (earlier.again or earlier.process != _PROCESS)
+def _record_attempt(table: Table, batch: StreamBatch, base: int, earlier: Attempt | None) -> None:
+    same = earlier if earlier is not None and earlier.batch == batch.batch else None
+    again = same is not None and (same.again or same.process != _PROCESS)
     attempt = {"batch": batch.batch, "base": base, "process": _PROCESS, "again": again}
     table.file_io.write(table.paths.stream_attempt(batch.query), json.dumps(attempt).encode())
 
@@ -106,9 +105,8 @@ def _record_attempt(table: Table, batch: StreamBatch, base: int) -> None:
 @translate_io_errors()
 def began_alone(table: Table, batch: StreamBatch) -> bool:
     """Return whether no other process has begun to write a batch that this one has begun."""
-    attempt = _attempt(table, batch.query)
-    mine = attempt is not None and (attempt.batch, attempt.process) == (batch.batch, _PROCESS)
-    return mine and attempt is not None and not attempt.again
+    found = _attempt(table, batch.query)
+    return found is not None and not found.again and (found.batch, found.process) == (batch.batch, _PROCESS)
 
 
 def _check_user(table: Table) -> None:
@@ -161,12 +159,11 @@ def _check_same(table: Table, batch: StreamBatch, own: Snapshot) -> None:
     )
 
 
-def _check_attempt(table: Table, batch: StreamBatch, found: _Commits) -> None:
+def _check_attempt(table: Table, batch: StreamBatch, found: _Commits, attempt: Attempt | None) -> None:
     """Check that a batch was not committed, although snapshots that may have it have expired.
 
     A newest snapshot before the attempt means that the table was rolled back.
     """
-    attempt = _attempt(table, batch.query)
     if attempt is None or attempt.batch < batch.batch or found.newest < attempt.base:
         return
     where = table.paths.stream_attempt(batch.query)

@@ -32,7 +32,7 @@ from paimon_spark.engine.postpone_read import with_postponed
 from paimon_spark.engine.streaming.changelog_check import StreamChangelogs
 from paimon_spark.engine.streaming.offset import NOTHING, Admission, StreamLimits, StreamOffset, splits_digest
 from paimon_spark.engine.streaming.schema_check import check_schemas
-from paimon_spark.engine.streaming.start import first_offset
+from paimon_spark.engine.streaming.start import first_offset, is_of_table
 from paimon_spark.errors import CorruptTableError, ErrorKind, NotFoundError, OptionError, UnsupportedError
 from paimon_spark.spec.features import check_readable
 from paimon_spark.spec.kinds import BucketMode, ChangelogProducer, ChangeSource, CommitKind, MergeEngine
@@ -490,7 +490,7 @@ class StreamSource:
     @cached_property
     def _levels(self) -> tuple[int, ...] | None:
         """Return the levels of the state: the changelog of rows at other levels is written later."""
-        first = first_reported_level(self.table) if self.table.is_primary_key_table else 0
+        first = first_reported_level(self.table)
         return tuple(range(first, max(self.table.stored_options.num_levels, _MOST_LEVELS))) if first else None
 
     @property
@@ -514,10 +514,9 @@ class StreamSource:
         """Check that the newest snapshots before a position still belong to the table, unless they have expired."""
         if position.time_millis is None:
             self._check_next(position.snapshot_id)
-        snapshots, newest = self.table.snapshots, self.table.snapshots.latest_id() or 0
+        newest = self.table.snapshots.latest_id() or 0
         for wanted, millis in position.read_times.items():
-            found = snapshots.find(wanted)
-            if newest >= wanted and (found is None or found.time_millis == millis):
+            if is_of_table(self.table, wanted, millis, newest):
                 continue
             raise NotFoundError(
                 f"The stream of table {self.table.name} cannot go on: its checkpoint has read snapshot {wanted}, which "

@@ -78,8 +78,7 @@ def _consumer_progress(table: Table) -> StreamOffset | None:
     if found is None:
         return None
     last, newest = found.next_snapshot - 1, table.snapshots.latest_id() or 0
-    there = table.snapshots.find(last) if found.read_millis is not None else None
-    if (found.read_millis is not None and last > newest) or (there and there.time_millis != found.read_millis):
+    if found.read_millis is not None and not is_of_table(table, last, found.read_millis, newest):
         raise NotFoundError(
             f"The consumer '{name}' of table {table.name} has read snapshot {last}, which is no longer one of the "
             f"table; the newest one is {newest}. The table was rolled back or created again.",
@@ -87,6 +86,12 @@ def _consumer_progress(table: Table) -> StreamOffset | None:
             kind=ErrorKind.SNAPSHOT_NOT_FOUND,
         )
     return StreamOffset(snapshot_id=found.next_snapshot, time_millis=found.read_millis, producer=found.producer)
+
+
+def is_of_table(table: Table, snapshot_id: int, millis: int, newest: int) -> bool:
+    """Return whether a snapshot that was read, and its commit time, belong to a table, unless it has expired."""
+    found = table.snapshots.find(snapshot_id)
+    return newest >= snapshot_id and (found is None or found.time_millis == millis)
 
 
 def _within(table: Table, start: ScanStart, mode: str) -> Snapshot | None:
