@@ -25,6 +25,7 @@ from paimon_spark.core.read.stitched_rows import stitched_rows
 from paimon_spark.core.row_level.changes_by_file import changes_by_file
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
 from paimon_spark.core.row_level.marked_positions import FilePositions, MarkedPositions
+from paimon_spark.core.row_level.stored_chunks import StoredChunks
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.blob_files import BlobFileWriter
 from paimon_spark.core.write.rolling import RollingWriter, created_now
@@ -160,36 +161,30 @@ class _OpenRange:
         blobs = blob_columns(table)
         self._plain = tuple(f for f in fields if f.name not in blobs)
         place = (entry.partition, entry.bucket)
-        self._chunks = _old_values(BucketFiles(table, *place), found, self._plain)
+        self._chunks = StoredChunks(path, _old_values(BucketFiles(table, *place), found, self._plain))
         names = frozenset(f.name for f in self._plain)
         self._writer = RollingWriter.of_columns(table, *place, names) if names else None
         directory = table.paths.bucket_dir(*place)
         self._blobs = {f.name: BlobFileWriter(table, directory, f.name, created_now) for f in fields if f.name in blobs}
-        self._rows: pa.Table | None = None
-        self._start = 0
         self._changed: list[I64] = []
         self._values: list[pa.Table] = []
-
-    @property
-    def _end(self) -> int:
-        return self._start + (0 if self._rows is None else self._rows.num_rows)
 
     def change(self, positions: I64, values: pa.Table) -> None:
         """Add new values of rows, in position order."""
         at = 0
         while at < len(positions):
-            while positions[at] >= self._end:
+            while positions[at] >= self._chunks.end:
                 self._flush()
-                self._next()
-            upto = int(np.searchsorted(positions, self._end))
-            self._changed.append(positions[at:upto] - self._start)
+                self._chunks.open_next()
+            upto = int(np.searchsorted(positions, self._chunks.end))
+            self._changed.append(positions[at:upto] - self._chunks.start)
             self._values.append(values.slice(at, upto - at))
             at = upto
 
     def finish(self) -> CommitMessage:
         """Write the rest of the range; return the message with its new files."""
         self._flush()
-        for rows in self._chunks:
+        for rows in self._chunks.rest():
             self._write(rows, np.zeros(0, np.int64), None)
         files: list[DataFileMeta] = []
         for written in (
@@ -211,15 +206,8 @@ class _OpenRange:
         for blobs in self._blobs.values():
             blobs.abort()
 
-    def _next(self) -> None:
-        end = self._end
-        rows = next(self._chunks, None)
-        if rows is None:
-            raise EngineError(f"A changed row lies beyond the end of the file {self.path} ({end} rows).")
-        self._start, self._rows = end, rows
-
     def _flush(self) -> None:
-        rows, self._rows, self._start = self._rows, None, self._end
+        rows = self._chunks.close()
         if rows is None:
             return
         changed, values = self._changed, self._values

@@ -22,6 +22,7 @@ from paimon_spark.core.metadata.row_tracking import tracks_rows, with_kept_ids
 from paimon_spark.core.read.bucket_files import BucketFiles
 from paimon_spark.core.row_level.changes_by_file import changes_by_file
 from paimon_spark.core.row_level.live_file_lookup import LiveFileLookup
+from paimon_spark.core.row_level.stored_chunks import StoredChunks
 from paimon_spark.core.table import Table
 from paimon_spark.core.write.row_conversion import WriteRules, prepare_batch
 from paimon_spark.core.write.table_writer import AbortableWriter, TableWriter, WriterRestoreState
@@ -124,27 +125,21 @@ class _OpenFile:
 
     def __init__(self, path: str, chunks: Iterator[pa.Table], rewriter: CopyOnWriteRewriter) -> None:
         self.path = path
-        self._chunks = chunks
+        self._chunks = StoredChunks(path, chunks)
         self._rewriter = rewriter
-        self._rows: pa.Table | None = None
-        self._start = 0
         self._gone: list[I64] = []
         self._changed: list[I64] = []
         self._values: list[pa.Table] = []
-
-    @property
-    def _end(self) -> int:
-        return self._start + (0 if self._rows is None else self._rows.num_rows)
 
     def change(self, positions: I64, gone: npt.NDArray[np.bool_], part: pa.RecordBatch) -> None:
         """Apply changes of this file, in position order."""
         at = 0
         while at < len(positions):
-            while positions[at] >= self._end:
+            while positions[at] >= self._chunks.end:
                 self._flush()
-                self._next()
-            upto = int(np.searchsorted(positions, self._end))
-            here, removed = positions[at:upto] - self._start, gone[at:upto]
+                self._chunks.open_next()
+            upto = int(np.searchsorted(positions, self._chunks.end))
+            here, removed = positions[at:upto] - self._chunks.start, gone[at:upto]
             self._gone.append(here[removed])
             self._changed.append(here[~removed])
             kept = np.flatnonzero(~removed) + at
@@ -155,18 +150,11 @@ class _OpenFile:
     def finish(self) -> None:
         """Write the rest of the file."""
         self._flush()
-        for rows in self._chunks:
+        for rows in self._chunks.rest():
             self._rewriter.write(rows)
 
-    def _next(self) -> None:
-        end = self._end
-        rows = next(self._chunks, None)
-        if rows is None:
-            raise EngineError(f"A changed row lies beyond the end of the file {self.path} ({end} rows).")
-        self._start, self._rows = end, rows
-
     def _flush(self) -> None:
-        rows, self._rows, self._start = self._rows, None, self._end
+        rows = self._chunks.close()
         if rows is None:
             return
         gone, changed, values = _joined(self._gone), _joined(self._changed), self._values
