@@ -3,6 +3,8 @@ package org.apache.spark.sql.paimonbridge
 import java.util.Properties
 import java.util.concurrent.atomic.AtomicLong
 
+import scala.reflect.ClassTag
+
 import org.apache.spark.{SparkEnv, TaskContext, TaskContextImpl, TaskKilledException}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.TaskMemoryManager
@@ -24,6 +26,7 @@ import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.metric.SQLMetric
 import org.apache.spark.sql.execution.window.{WindowExecBase, WindowGroupLimitExec}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.util.{AccumulatorContext, AccumulatorV2}
 
 /** Sorts, aggregates, limits and windows over one small read. The thread that collects the rows runs them: scheduling a
   * job, and planning it adaptively, would take longer than its only task. A plan above, such as a write, runs them in
@@ -46,7 +49,7 @@ case class PaimonDriverTaskExec(plan: SparkPlan) extends DriverRowsExec {
   @transient private lazy val task: Option[RDD[InternalRow]] = Some(plan.execute()).filterNot(_ => read.isTooLarge)
 
   override protected def collected(most: Int): Option[Array[InternalRow]] = task.map { rdd =>
-    val rows = DriverTask.run(rdd)(_.take(most).map(_.copy()).toArray)
+    val rows = DriverTask.run(rdd, session)(_.take(most).map(_.copy()).toArray)
     report()
     rows
   }
@@ -68,7 +71,11 @@ private object DriverTask {
     properties
   }
 
-  def run[T](rdd: RDD[InternalRow])(use: Iterator[InternalRow] => T): T = {
+  /** Adds the metric of a copy to that of the plan. */
+  private def add[A, B](metric: AccumulatorV2[A, B]): Unit =
+    AccumulatorContext.get(metric.id).foreach(_.asInstanceOf[AccumulatorV2[A, B]].merge(metric))
+
+  def run[T](rdd: RDD[InternalRow], session: SparkSession)(use: Iterator[InternalRow] => T): T = {
     val env = SparkEnv.get
     val id = ids.getAndIncrement()
     val memory = new TaskMemoryManager(env.memoryManager, id)
@@ -76,8 +83,10 @@ private object DriverTask {
     TaskContext.setTaskContext(context)
     env.blockManager.registerTask(id) // reads of broadcast values lock their blocks
     try {
-      val result = use(rdd.iterator(rdd.partitions.head, context))
+      val partition = rdd.partitions.head // a copy cannot be asked for its partitions
+      val result = use(OwnCopy.of(rdd, session).iterator(partition, context))
       context.markTaskCompleted(None)
+      context.taskMetrics.withExternalAccums(_.foreach(add(_)))
       result
     } catch {
       case error: Throwable =>
@@ -89,6 +98,16 @@ private object DriverTask {
       memory.cleanUpAllAllocatedMemory()
       TaskContext.unset()
     }
+  }
+}
+
+/** Copies for one thread. Expressions keep state while they are evaluated, such as the element that a lambda concerns, and
+  * the threads of one query, or of several that collect one DataFrame, run the same plan: each evaluates a copy, as each
+  * task of Spark does. */
+object OwnCopy {
+  def of[T: ClassTag](value: T, session: SparkSession): T = {
+    val serializer = SparkEnv.get.closureSerializer.newInstance()
+    serializer.deserialize[T](serializer.serialize(value), session.artifactManager.classloader)
   }
 }
 

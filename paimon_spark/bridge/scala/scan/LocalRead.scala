@@ -16,8 +16,10 @@ import org.apache.spark.sql.catalyst.planning.PhysicalOperation
 import org.apache.spark.sql.catalyst.plans.QueryPlan
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, SinglePartition}
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.{FilterExec, LeafExecNode, ProjectExec, SparkPlan, SQLExecution}
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructType}
 import org.apache.spark.sql.util.ArrowUtils
 import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnVector, ColumnarBatch}
 
@@ -148,7 +150,7 @@ case class PaimonLocalReadExec(
   }
 
   override protected def collected(most: Int): Option[Array[InternalRow]] = answer().map { batches =>
-    val rows = batches.rows(most)
+    val rows = batches.own(session).rows(most)
     longMetric("numOutputRows").add(rows.length)
     report()
     rows
@@ -179,12 +181,19 @@ case class LocalBatches(
     filters: Seq[Expression],
     project: Seq[NamedExpression]) {
 
+  /** The same, for the thread that asks. */
+  def own(session: SparkSession): LocalBatches = {
+    val (columns, filters, project) = OwnCopy.of((this.columns, this.filters, this.project), session)
+    LocalBatches(stream, columns, filters, project)
+  }
+
   /** The first wanted rows. */
   def rows(most: Int = Int.MaxValue): Array[InternalRow] = {
     val found = mutable.ArrayBuffer[InternalRow]()
     val (keep, wanted) = if (stream.length < LocalBatches.WorthCode) interpreted else generated
     keep.foreach(_.initialize(0))
     wanted.initialize(0)
+    val whole = if (readsNested) Some(UnsafeProjection.create(columns, columns)) else None
     Using.Manager { use =>
       val allocator = use(ArrowUtils.rootAllocator.newChildAllocator("local read", 0, Long.MaxValue))
       val reader = use(new ArrowStreamReader(new ByteArrayInputStream(stream), allocator))
@@ -193,12 +202,25 @@ case class LocalBatches(
         val vectors = root.getFieldVectors.asScala.map(v => WorkerColumn(new ArrowColumnVector(v)): ColumnVector)
         val batch = new ColumnarBatch(vectors.toArray, root.getRowCount).rowIterator()
         while (found.length < most && batch.hasNext) {
-          val row = batch.next()
+          val stored = batch.next()
+          val row = whole.fold(stored)(_(stored))
           if (keep.forall(_.eval(row))) found += wanted(row).copy()
         }
       }
     }.get
     found.toArray
+  }
+
+  /** Whether an expression may look into an array, a map or a struct. Most look up an element without asking whether it
+    * is null, which a column of a batch does not allow. */
+  private def readsNested: Boolean = (project ++ filters).exists {
+    case _: Attribute | Alias(_: Attribute, _) => false
+    case e => e.references.exists(a => isNested(a.dataType))
+  }
+
+  private def isNested(t: DataType): Boolean = t match {
+    case _: ArrayType | _: MapType | _: StructType => true
+    case _ => false
   }
 
   private def condition: Option[Expression] = filters.reduceOption(And)

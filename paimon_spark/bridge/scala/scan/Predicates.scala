@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.expressions.{
   SortOrder
 }
 import org.apache.spark.sql.connector.expressions.filter.{And, Not, Or, Predicate}
+import org.apache.spark.sql.types.BinaryType
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Spark's pushed predicates and orders as JSON; unsupported ones are None and are evaluated by Spark. */
@@ -47,6 +48,11 @@ object Predicates {
 
   private def compare(op: String, column: String, v: Literal[_]): Option[Map[String, Any]] =
     literal(v).map(value => Map("op" -> op, "column" -> column, "value" -> value))
+
+  def hasNullBinary(e: Expression): Boolean = e match {
+    case v: Literal[_] => v.value() == null && v.dataType() == BinaryType
+    case other => other.children().exists(hasNullBinary)
+  }
 
   /** A text that is not valid UTF-8 has no JSON text that sorts as its bytes do. */
   private def literal(v: Literal[_]): Option[Any] = v.value() match {

@@ -40,7 +40,8 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
     left
   }
 
-  override def pushedPredicates(): Array[Predicate] = pushed
+  /** Spark prints these, and cannot print a null of BINARY. */
+  override def pushedPredicates(): Array[Predicate] = pushed.filterNot(Predicates.hasNullBinary)
 
   /** Prunes whole columns only: rows have all fields of a struct, and Spark addresses fields by position. */
   override def pruneColumns(requiredSchema: StructType): Unit = {
