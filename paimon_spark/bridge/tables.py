@@ -30,6 +30,7 @@ from paimon_spark.spark.types import struct_to_spark
 from paimon_spark.spec.aggregates import sequence_groups
 from paimon_spark.spec.identifier import Identifier, check_name
 from paimon_spark.spec.kinds import BucketMode, MergeEngine, Operation
+from paimon_spark.spec.merge_rules import rewrites_replaced_rows
 from paimon_spark.spec.option_checks import STORE_PREFIXES
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
@@ -369,8 +370,9 @@ def _partial_update(table: Table) -> dict[str, Any] | None:
 
 def _rewriting_statements(table: Table) -> list[str]:
     """Return the statements that rewrite files; none if options are invalid, which the statements themselves report."""
+    kinds: list[str] = ["REPLACE"] if rewrites_replaced_rows(table.schema, table.options) else []
     try:
-        return [o for o in (Operation.DELETE, Operation.UPDATE, Operation.MERGE) if rewrites_files(table, o)]
+        return kinds + [o for o in (Operation.DELETE, Operation.UPDATE, Operation.MERGE) if rewrites_files(table, o)]
     except OptionError:
         return []
 

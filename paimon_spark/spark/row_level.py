@@ -84,10 +84,13 @@ def change_rows(
     return write_frame(session, table, rows, operation=operation)
 
 
-def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operation: Operation) -> WriteResult:
+def rewrite_rows(
+    session: SparkSession, table: Table, frame: DataFrame, operation: Operation, *, replaces: bool = False
+) -> WriteResult:
     """Rewrite the files of changed rows of a table with a primary key, add new rows, and commit both.
 
-    The frame is that of `change_rows`, with the file of each row that is removed or replaced.
+    The frame is that of `change_rows`, with the file of each row that is removed or replaced. With `replaces`, nothing
+    of a changed row depends on what it was, so none is left to the merge engine.
 
     Raises:
         PaimonError: the change failed; the table is as it was and the new files are deleted.
@@ -98,7 +101,7 @@ def rewrite_rows(session: SparkSession, table: Table, frame: DataFrame, operatio
     if operation is not Operation.MERGE:
         return finish_changes(plan, _rewritten(session, plan, frame), NearRunner(session, table))
     changes = f.col(FILE_PATH).isNotNull()
-    if not rewrites_files(table, operation):  # the merge engine has the statement's result for the other rows
+    if not (replaces or rewrites_files(table, operation)):  # the merge engine has the statement's result for the other rows
         changes &= f.col(ROW_KIND) == int(RowKind.DELETE)
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:

@@ -300,6 +300,16 @@ def rewrites_rows(schema: TableSchema, options: CoreOptions, operation: Operatio
     return engine is not MergeEngine.PARTIAL_UPDATE or any(aggregates)
 
 
+def rewrites_replaced_rows(schema: TableSchema, options: CoreOptions) -> bool:
+    """Return whether a statement that replaces rows rewrites their files.
+
+    It does if a new row merged with the one that it replaces may keep values of it, or all of it.
+    """
+    if not schema.primary_keys:
+        return False
+    return options.merge_engine is not MergeEngine.DEDUPLICATE or bool(options.sequence_field)
+
+
 def check_statement(schema: TableSchema, options: CoreOptions, operation: Operation | None) -> None:
     """Reject writing the rows of a DELETE, UPDATE or MERGE with their kinds if the engine would merge them differently.
 

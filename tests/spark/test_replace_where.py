@@ -57,6 +57,47 @@ def test_a_row_beyond_the_condition_is_merged_as_by_insert(spark: SparkSession) 
     assert rows(spark, "SELECT * FROM t ORDER BY id") == [(0, 0, "a"), (1, 11, "b"), (3, 30, "b")]
 
 
+@pytest.mark.parametrize(
+    "properties",
+    [
+        "'sequence.field' = 'v'",
+        "'merge-engine' = 'partial-update'",
+        "'merge-engine' = 'partial-update', 'sequence.field' = 'v', 'deletion-vectors.enabled' = 'true'",
+        "'merge-engine' = 'partial-update', 'fields.v.sequence-group' = 'c'",
+        "'merge-engine' = 'first-row'",
+        "'merge-engine' = 'aggregation', 'fields.v.aggregate-function' = 'sum'",
+    ],
+)
+def test_nothing_is_left_of_a_replaced_row(spark: SparkSession, properties: str) -> None:
+    created(spark, f"'primary-key' = 'id', {properties}")
+    spark.sql("INSERT INTO t REPLACE WHERE v >= 3 VALUES (3, 1, NULL), (4, NULL, 'b'), (9, 9, 'b')")
+    left = [(n, n, "a") for n in range(3)]
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [*left, (3, 1, None), (4, None, "b"), (9, 9, "b")]
+    assert len(kinds_of_commits(spark)) == 2
+
+
+@pytest.mark.parametrize("properties", ["'primary-key' = 'id'", "'bucket' = '-1'"], ids=["keyed", "append"])
+def test_options_concern_the_new_rows(spark: SparkSession, properties: str) -> None:
+    created(spark, properties)
+    spark.sql("INSERT INTO t WITH ('file.format' = 'orc') REPLACE WHERE v > 4 VALUES (7, 7, 'b')")
+    source = spark.range(8, 9).selectExpr("id", "int(id) AS v", "'c' AS c")
+    source.writeTo("t").option("file.format", "orc").overwrite(f.col("v") == 0)
+    assert [k for (k,) in rows(spark, "SELECT id FROM t ORDER BY id")] == [1, 2, 3, 4, 7, 8]
+    formats = {k for (k,) in rows(spark, "SELECT file_format FROM `t$files`")}
+    assert "orc" in formats
+    with pytest.raises(PySparkException, match=r"INVALID_OPTION.*file.format"):
+        spark.sql("INSERT INTO t WITH ('file.fromat' = 'orc') REPLACE WHERE v > 4 VALUES (7, 7, 'b')")
+
+
+def test_a_null_in_a_condition_on_partitions(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id BIGINT, p INT) PARTITIONED BY (p)")
+    spark.sql("INSERT INTO t VALUES (1, 1), (2, 2)")
+    spark.sql("INSERT INTO t REPLACE WHERE p = CAST(NULL AS INT) OR p = 1 VALUES (5, 1)")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(2, 2), (5, 1)]
+    with pytest.raises(PySparkException, match=r"INVALID_ARGUMENT.*partition 'p=2'"):
+        spark.sql("INSERT INTO t REPLACE WHERE p = 1 VALUES (6, 2)")
+
+
 def test_the_query_may_read_the_table(spark: SparkSession) -> None:
     for properties in ("'primary-key' = 'id'", "'bucket' = '-1'"):
         created(spark, properties)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import paimon_spark
@@ -423,3 +424,56 @@ def test_columns_that_differ_in_case(spark: SparkSession) -> None:
     assert rows(spark, "SELECT * FROM t ORDER BY k") == [(1, 11, "a"), (2, 21, "c")]
     with pytest.raises(Exception, match="cannot change the primary key"):
         spark.sql("UPDATE t SET k = 5")
+
+
+@pytest.mark.parametrize("properties", ["'primary-key' = 'id'", "'bucket' = '-1'"], ids=["keyed", "append"])
+def test_members_of_structs_are_assigned_by_name(spark: SparkSession, properties: str) -> None:
+    spark.sql(f"""CREATE TABLE t (id INT, s STRUCT<a: INT, b: STRING>, l ARRAY<STRUCT<a: INT, b: STRING>>,
+        m MAP<STRING, STRUCT<a: INT, b: VARCHAR(2)>>) TBLPROPERTIES ({properties})""")
+    spark.sql("INSERT INTO t VALUES (1, NULL, NULL, NULL), (2, NULL, NULL, NULL)")
+    given = "named_struct('b', '1', 'a', 2)"
+    spark.sql(f"UPDATE t SET s = {given}, l = array({given}, NULL), m = map('k', {given}) WHERE id = 1")
+    assert rows(spark, "SELECT * FROM t WHERE id = 1") == [(1, (2, "1"), [(2, "1"), None], {"k": (2, "1")})]
+    spark.sql(f"""MERGE INTO t USING (SELECT id, {given} AS s FROM VALUES (2), (3) AS v (id)) n ON t.id = n.id
+        WHEN MATCHED THEN UPDATE SET s = n.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, n.s)""")
+    assert rows(spark, "SELECT id, s FROM t ORDER BY id") == [(n, (2, "1")) for n in (1, 2, 3)]
+    for value in ("struct(1, '2')", "named_struct('b', '1')", "named_struct('b', named_struct('a', 1))"):
+        with pytest.raises(PySparkException, match="Cannot find data for the output column `s`.`a`"):
+            spark.sql(f"UPDATE t SET s = {value}")
+    with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
+        spark.sql("UPDATE t SET m = map('k', named_struct('b', 'long', 'a', 1))")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        *((f"{s} t{p} WHERE id", "FILTER_NOT_BOOLEAN") for s, p in (("DELETE FROM", ""), ("UPDATE", " SET v = 1"))),
+        ("INSERT INTO t REPLACE WHERE id VALUES (1, 1)", "FILTER_NOT_BOOLEAN"),
+        ("MERGE INTO t USING t AS s ON t.id = s.id WHEN MATCHED AND s.id THEN DELETE", "FILTER_NOT_BOOLEAN"),
+        ("UPDATE t SET v = max(v)", r"INVALID_ARGUMENT.*max\(v\).*subquery"),
+        ("DELETE FROM t WHERE v = max(v)", r"INVALID_ARGUMENT.*max\(v\).*subquery"),
+    ],
+)
+def test_conditions_and_values_of_rows(spark: SparkSession, statement: str, said: str) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT)")
+    spark.sql("INSERT INTO t VALUES (1, 1)")
+    with pytest.raises(PySparkException, match=said) as raised:
+        spark.sql(statement)
+    assert "_KEY_" not in str(raised.value)
+    assert rows(spark, "SELECT * FROM t") == [(1, 1)]
+
+
+def test_a_null_among_binary_values(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, b BINARY)")
+    spark.sql("INSERT INTO t VALUES (1, X'61'), (2, X'62'), (3, NULL)")
+    assert rows(spark, "SELECT id FROM t WHERE b IN (X'61', NULL)") == [(1,)]
+    spark.sql("UPDATE t SET id = 10 WHERE b IN (X'61', NULL)")
+    spark.sql("DELETE FROM t WHERE b IN (X'62', NULL)")
+    assert rows(spark, "SELECT id FROM t ORDER BY id") == [(3,), (10,)]
+
+
+def test_a_merge_keeps_the_stored_key(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (k DOUBLE, v INT) TBLPROPERTIES ('primary-key' = 'k')")
+    spark.sql("INSERT INTO t VALUES (0.0D, 1)")
+    spark.sql("MERGE INTO t USING (SELECT -0.0D AS k, 2 AS v) s ON t.k = s.k WHEN MATCHED THEN UPDATE SET *")
+    assert rows(spark, "SELECT * FROM t") == [(0.0, 2)]

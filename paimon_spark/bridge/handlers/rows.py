@@ -19,7 +19,7 @@ def change_rows(request: Request) -> dict[str, Any]:
     session = session_for(request.envelope.session, request.jsession)
     frame, operation = frame_of(request.objects[0], session), Operation(args["operation"])
     if args["rewrites"]:
-        row_level.rewrite_rows(session, table, frame, operation)
+        row_level.rewrite_rows(session, table, frame, operation, replaces=args["replaces"])
     else:
         changes = RowChanges(tuple(args["columns"]), deletes=args["deletes"])
         row_level.change_rows(session, table, frame, operation, only_new=args["only_new"], changes=changes)

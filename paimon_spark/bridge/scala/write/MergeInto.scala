@@ -75,6 +75,10 @@ class MergeIntoRows(
   private def keepsKey(assignments: Seq[Assignment]): Boolean =
     columns.zip(Target.values(assignments)).filter { case (a, _) => isKey(a) }.forall { case (a, v) => isEqual(a, v) }
 
+  /** The assignments with the stored key. What equals it by ON may have other bytes: -0.0 equals 0.0. */
+  private def underStoredKey(assignments: Seq[Assignment]): Seq[Assignment] =
+    columns.zip(assignments).map { case (a, given) => if (isKey(a)) given.copy(value = a) else given }
+
   override protected def keeps(a: Attribute, value: Expression): Boolean =
     super.keeps(a, value) || (table.partitionKeys.contains(a.name) && isEqual(a, value))
 
@@ -162,7 +166,7 @@ class MergeIntoRows(
     val clause = Alias(CaseWhen(branches, Some(Literal.create(null, IntegerType))), "_clause_")()
     val picked = Filter(IsNotNull(clause.toAttribute), Project(child.output :+ clause, child))
     val images = clauses.map(_._2).map {
-      case u: UpdateAction => updated(u.assignments)
+      case u: UpdateAction => updated(if (keyed) underStoredKey(u.assignments) else u.assignments)
       case i: InsertAction => inserted(i.assignments)
       case _: DeleteAction => Seq(removed)
       case other => throw new IllegalStateException(s"${other.getClass.getSimpleName} was not resolved")

@@ -6,7 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
 /** INSERT INTO … REPLACE WHERE: the rows of a condition are deleted and those of a query are inserted, in one commit.
   *
   * In a table with a primary key, both are joined by the key: a row of the query replaces the row that would be
-  * deleted, and is inserted as by any INSERT if there is none. */
+  * deleted, and is inserted as by any INSERT if there is none. Where merging would keep something of the replaced row, its
+  * file is rewritten. */
 class ReplaceRows(
     target: Target,
     source: LogicalPlan,
@@ -21,6 +22,8 @@ class ReplaceRows(
       Seq(InsertAction(None, assignments)),
       Seq(DeleteAction(None)),
       forced) {
+  override protected def changeKinds: Seq[String] = super.changeKinds :+ "REPLACE"
+  override protected def replaces: Boolean = true
   override protected def rewriting: RowStatement =
     new ReplaceRows(target, source, assignments, condition, forced = true)
   override protected def description: String = s"INSERT INTO ${table.name}${where(Some(condition), "REPLACE WHERE")}"

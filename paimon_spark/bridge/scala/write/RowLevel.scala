@@ -21,22 +21,29 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 case class RowLevelRule(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperatorsDown {
     case d: DeleteFromTable if d.resolved =>
-      Target.of(d.table).fold[LogicalPlan](d)(t => command(new DeleteRows(t, d.condition)))
-    case u: UpdateTable if u.resolved =>
-      Target.of(u.table).fold[LogicalPlan](u) { t =>
+      Target.of(d.table).fold[LogicalPlan](d) { t =>
+        RowLevelChecks(d)
+        command(new DeleteRows(t, d.condition))
+      }
+    case given: UpdateTable =>
+      val u = Target.named(given, given.table)
+      Target.of(u.table).filter(_ => u.resolved).fold[LogicalPlan](u) { t =>
+        RowLevelChecks(u)
         t.refuseOthers(u.assignments, "UPDATE")
-        val aligned = Target.align(u.copy(table = t.standIn)).asInstanceOf[UpdateTable]
+        val aligned = t.aligned(on => u.copy(table = on))
         command(new UpdateRows(t, aligned.assignments, u.condition))
       }
-    case m: MergeIntoTable if m.resolved =>
-      Target.of(m.targetTable).fold[LogicalPlan](m) { t =>
+    case given: MergeIntoTable =>
+      val m = Target.named(given, given.targetTable)
+      Target.of(m.targetTable).filter(_ => m.resolved).fold[LogicalPlan](m) { t =>
+        RowLevelChecks(m)
         Target.refuse(m.withSchemaEvolution, "MERGE WITH SCHEMA EVOLUTION", "Add the columns with ALTER TABLE first.")
         (m.matchedActions ++ m.notMatchedActions ++ m.notMatchedBySourceActions).foreach {
           case action: UpdateAction => t.refuseOthers(action.assignments, "MERGE")
           case action: InsertAction => t.refuseOthers(action.assignments, "MERGE")
           case _ =>
         }
-        val aligned = Target.align(m.copy(targetTable = t.standIn)).asInstanceOf[MergeIntoTable]
+        val aligned = t.aligned(on => m.copy(targetTable = on))
         command(new MergeIntoRows(
           t,
           m.sourceTable,
@@ -48,9 +55,14 @@ case class RowLevelRule(session: SparkSession) extends Rule[LogicalPlan] {
     case o: OverwriteByExpression if o.resolved && o.write.isEmpty => replaced(o)
   }
 
-  private def replaced(o: OverwriteByExpression): LogicalPlan = Target.written(o.table, o.writeOptions).filterNot(t =>
-    t.partitions(session.asInstanceOf[ClassicSession], o.deleteExpr).isDefined)
-    .fold[LogicalPlan](o)(t => command(ReplaceRows(t, o.deleteExpr, o.query)))
+  private def replaced(o: OverwriteByExpression): LogicalPlan =
+    Target.written(o.table, o.writeOptions).fold[LogicalPlan](o) { t =>
+      RowLevelChecks(o)
+      t.ofPartitions(session.asInstanceOf[ClassicSession], o.deleteExpr) match {
+        case Some((simple, _)) => o.copy(deleteExpr = simple)
+        case None => command(ReplaceRows(t, o.deleteExpr, o.query))
+      }
+    }
 
   private def command(statement: RowStatement): PaimonRowCommand = {
     statement.validate()
@@ -60,9 +72,15 @@ case class RowLevelRule(session: SparkSession) extends Rule[LogicalPlan] {
 
 /** The table that a statement changes. Spark may have put a projection over it that pads CHAR columns, and metadata
   * columns that its conditions name behind its own. */
-class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression]) {
+class Target(
+    val relation: DataSourceV2Relation,
+    selected: Seq[NamedExpression],
+    given: Option[Map[String, String]] = None) {
   val table: PaimonTable = relation.table.asInstanceOf[PaimonTable]
   private val own = table.schema.length
+
+  /** The options of the statement. */
+  def options: Map[String, String] = given.getOrElse(relation.options.asCaseSensitiveMap().asScala.toMap)
   val columns: Seq[AttributeReference] =
     relation.output.zip(selected).take(own).map { case (a, n) => a.withExprId(n.exprId) }
 
@@ -83,24 +101,29 @@ class Target(val relation: DataSourceV2Relation, selected: Seq[NamedExpression])
         "INVALID_ARGUMENT")
     }
 
-  /** A condition as a filter over partitions, if it is one. */
-  def partitions(session: ClassicSession, condition: Expression): Option[Array[Filtering]] = {
-    def filters(parts: Seq[Expression]): Option[Array[Filtering]] = {
-      val found = parts.map(DataSourceV2Strategy.translateFilterV2)
-      if (found.forall(_.isDefined)) Some(found.flatten.toArray).filter(table.selectsPartitions) else None
+  /** A condition over partitions alone: simplified, and as filters. */
+  def ofPartitions(session: ClassicSession, condition: Expression): Option[(Expression, Array[Filtering])] = {
+    val all = Some(Literal.TrueLiteral -> Array.empty[Filtering])
+    def filters(simple: Expression): Option[(Expression, Array[Filtering])] = {
+      val found = ConjunctiveParts(simple).map(DataSourceV2Strategy.translateFilterV2)
+      if (found.forall(_.isDefined)) Some(simple -> found.flatten.toArray).filter(f => table.selectsPartitions(f._2))
+      else None
     }
-    if (condition == Literal.TrueLiteral) Some(Array.empty)
+    if (condition == Literal.TrueLiteral) all
     else if (SubqueryExpression.hasSubquery(condition) || !condition.deterministic ||
       !condition.references.subsetOf(AttributeSet(columns))) None
     else session.sessionState.optimizer.execute(Filter(condition, PlaceholderRelation(columns))) match {
-      case _: PlaceholderRelation => Some(Array.empty)
-      case Filter(simple, _: PlaceholderRelation) => filters(ConjunctiveParts(simple))
+      case _: PlaceholderRelation => all
+      case Filter(simple, _: PlaceholderRelation) => filters(simple)
       case _ => None
     }
   }
 
-  /** The same columns over a table that Spark aligns assignments for: complete, in order, cast and checked. */
-  def standIn: DataSourceV2Relation = relation.copy(table = new AlignedTable(relation.table), output = columns)
+  /** The statement with assignments that are complete, in order, cast and checked: Spark aligns those to `standIn`. */
+  def aligned[T <: LogicalPlan](on: DataSourceV2Relation => T): T = {
+    val standIn = relation.copy(table = new AlignedTable(relation.table), output = columns)
+    ResolveRowLevelCommandAssignments(on(standIn)).asInstanceOf[T]
+  }
 }
 
 object Target {
@@ -111,10 +134,14 @@ object Target {
     case _ => None
   }
 
-  /** The table of a statement that has options of its own. */
+  /** A statement on `table`, with the members of assigned structs by name. */
+  def named[T <: LogicalPlan](statement: T, table: LogicalPlan): T =
+    of(table).fold(statement)(t => MembersByName(statement, t.table.name))
+
+  /** The table of a statement that has options of its own, which concern only the rows that it writes. */
   def written(plan: LogicalPlan, options: Map[String, String]): Option[Target] = of(plan).map { t =>
-    val all = t.relation.options.asCaseSensitiveMap().asScala ++ options
-    new Target(t.relation.copy(options = new CaseInsensitiveStringMap(all.asJava)), t.relation.output)
+    val read = t.relation.copy(options = CaseInsensitiveStringMap.empty())
+    new Target(read, read.output, Some(t.options ++ options))
   }
 
   private def ours(r: DataSourceV2Relation): Boolean = r.table match {
@@ -128,8 +155,6 @@ object Target {
   /** The assigned values, one for each column, without the names that alignment gives them. */
   def values(assignments: Seq[Assignment]): Seq[Expression] =
     assignments.map(_.value.transform { case named: Alias => named.child })
-
-  def align(plan: LogicalPlan): LogicalPlan = ResolveRowLevelCommandAssignments(plan)
 }
 
 /** Stands in for a table only while assignments are aligned; Spark would rewrite the statement by itself otherwise. */
@@ -196,6 +221,9 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
   /** Whether the files of changed rows of a table with a primary key are rewritten. */
   protected lazy val rewrites: Boolean = keyed && (forced || changeKinds.exists(table.rewrites))
   protected lazy val placed: Boolean = !keyed || rewrites || (onlyDeletes && table.marksDeletes)
+
+  /** Whether a changed row does not depend on what it was, so that the merge engine cannot merge both. */
+  protected def replaces: Boolean = false
 
   /** The checks of rows that are merged. */
   protected def checks: Option[PartialUpdates] = if (rewrites) None else table.partialUpdates
@@ -325,7 +353,8 @@ abstract class RowStatement(val target: Target, operation: String, forced: Boole
         "only_new" -> onlyInserts,
         "columns" -> columns.map(_.name).filter(changed),
         "deletes" -> deletes,
-        "options" -> target.relation.options.asCaseSensitiveMap().asScala.toMap),
+        "replaces" -> replaces,
+        "options" -> target.options),
       table.catalog,
       Seq(Dataset.ofRows(session, plan)),
       idempotent = false)
@@ -344,7 +373,7 @@ class DeleteRows(target: Target, condition: Expression, forced: Boolean = false)
 
   /** No row has to be read if the condition is a filter over partitions. */
   override protected def execute(session: ClassicSession): Unit = {
-    val partitions = if (table.deletesRowByRow) None else target.partitions(session, condition)
+    val partitions = if (table.deletesRowByRow) None else target.ofPartitions(session, condition).map(_._2)
     partitions.fold(write(session, changes(Seq(Seq(removed)), None, Filter(condition, rows))))(table.deleteWhere)
   }
 }
