@@ -101,7 +101,8 @@ def rewrite_rows(
     if operation is not Operation.MERGE:
         return finish_changes(plan, _rewritten(session, plan, frame), NearRunner(session, table))
     changes = f.col(FILE_PATH).isNotNull()
-    if not (replaces or rewrites_files(table, operation)):  # the merge engine has the statement's result for the other rows
+    if not (replaces or rewrites_files(table, operation)):
+        # The merge engine has the statement's result for the other rows.
         changes &= f.col(ROW_KIND) == int(RowKind.DELETE)
     rows = frame.persist(StorageLevel.MEMORY_AND_DISK)
     try:

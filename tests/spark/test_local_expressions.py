@@ -77,7 +77,7 @@ def test_a_collected_frame_runs_in_tasks(local: SparkSession) -> None:
 def test_null_elements(spark: SparkSession, local: SparkSession, expression: str) -> None:
     spark.sql(f"CREATE TABLE t {NESTED}")
     spark.sql(f"INSERT INTO t {NULLS}")
-    query = f"SELECT {expression} FROM t"  # noqa: S608 - of this module
+    query = f"SELECT {expression} FROM t"
     assert "PaimonLocalRead" in plan_of(local, query) or "PaimonDriverTask" in plan_of(local, query)
     assert local.sql(query).collect() == spark.sql(query).collect()
 

@@ -438,7 +438,7 @@ def test_members_of_structs_are_assigned_by_name(spark: SparkSession, properties
         WHEN MATCHED THEN UPDATE SET s = n.s WHEN NOT MATCHED THEN INSERT (id, s) VALUES (n.id, n.s)""")
     assert rows(spark, "SELECT id, s FROM t ORDER BY id") == [(n, (2, "1")) for n in (1, 2, 3)]
     for value in ("struct(1, '2')", "named_struct('b', '1')", "named_struct('b', named_struct('a', 1))"):
-        with pytest.raises(PySparkException, match="Cannot find data for the output column `s`.`a`"):
+        with pytest.raises(PySparkException, match=r"Cannot find data for the output column `s`\.`a`"):
             spark.sql(f"UPDATE t SET s = {value}")
     with pytest.raises(PySparkException, match="EXCEED_LIMIT_LENGTH"):
         spark.sql("UPDATE t SET m = map('k', named_struct('b', 'long', 'a', 1))")

@@ -101,9 +101,9 @@ private object DriverTask {
   }
 }
 
-/** Copies for one thread. Expressions keep state while they are evaluated, such as the element that a lambda concerns, and
-  * the threads of one query, or of several that collect one DataFrame, run the same plan: each evaluates a copy, as each
-  * task of Spark does. */
+/** Copies for one thread. Expressions keep state while they are evaluated, such as the element that a lambda concerns,
+  * and the threads of one query, or of several that collect one DataFrame, run the same plan: each evaluates a copy, as
+  * each task of Spark does. */
 object OwnCopy {
   def of[T: ClassTag](value: T, session: SparkSession): T = {
     val serializer = SparkEnv.get.closureSerializer.newInstance()

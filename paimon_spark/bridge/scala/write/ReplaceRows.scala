@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalyst.plans.logical._
 /** INSERT INTO … REPLACE WHERE: the rows of a condition are deleted and those of a query are inserted, in one commit.
   *
   * In a table with a primary key, both are joined by the key: a row of the query replaces the row that would be
-  * deleted, and is inserted as by any INSERT if there is none. Where merging would keep something of the replaced row, its
-  * file is rewritten. */
+  * deleted, and is inserted as by any INSERT if there is none. Where merging would keep something of the replaced row,
+  * its file is rewritten. */
 class ReplaceRows(
     target: Target,
     source: LogicalPlan,

@@ -33,7 +33,7 @@ object RowLevelChecks {
   }
 
   private def refuse(aggregate: AggregateExpression): Unit = throw new PaimonException(
-    s"[INVALID_ARGUMENT] The aggregate function ${toPrettySQL(aggregate)} has no rows to aggregate here: a statement changes " +
-      "each row by itself. Use a subquery, as in (SELECT max(v) FROM t); in MERGE INTO, aggregate in the source.",
+    s"[INVALID_ARGUMENT] The aggregate function ${toPrettySQL(aggregate)} has no rows to aggregate here: a statement " +
+      "changes each row by itself. Use a subquery, as in (SELECT max(v) FROM t); in MERGE INTO, aggregate in the source.",
     "INVALID_ARGUMENT")
 }
