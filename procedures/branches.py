@@ -12,6 +12,7 @@ from paimon_spark.calls.procedure import Param, ParamType, PositionalOverload, p
 from paimon_spark.calls.report import DONE, NOTHING_TO_DO, Report
 from paimon_spark.calls.trash import finish_run, trash_param, trash_request
 from paimon_spark.core.maintenance.trash import TrashRun
+from paimon_spark.core.metadata.branches import branch_schemas
 from paimon_spark.core.table import Table
 from paimon_spark.engine.refs.branches import (
     CreateBranchPlan,
@@ -150,7 +151,9 @@ class DeleteBranch:
         """Find the branches and their files."""
         table = ctx.table(args.text("table"))
         plan = plan_delete_branches(table, args.text("branch"))
-        trash = open_run(table, trash_request(ctx, args, "delete_branch", default=True))
+        begun = [name for name in plan.names if 0 not in branch_schemas(table, name).ids()]
+        remains = [table.paths.branch_dir(name) for name in begun]
+        trash = open_run(table, trash_request(ctx, args, "delete_branch", default=True), remains=remains)
         return Plan(plan.actions, _Deletion(table, table.snapshots.latest_id(), plan, trash))
 
     def execute(self, ctx: CallContext, plan: Plan[_Deletion]) -> Report:

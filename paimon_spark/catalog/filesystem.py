@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from paimon_spark.catalog import drops
 from paimon_spark.catalog.base import Directories, SchemaChanges
 from paimon_spark.catalog.views import ViewStore
 from paimon_spark.core.changelog.lookup_change import merges_differ
+from paimon_spark.core.metadata.branches import incomplete_branch
 from paimon_spark.core.metadata.refs import BRANCH_PREFIX, branch_name
 from paimon_spark.core.metadata_io import in_parallel, threads_for
 from paimon_spark.core.schemas import SchemaStore
@@ -21,6 +23,7 @@ from paimon_spark.errors import (
     ErrorKind,
     NotFoundError,
     OptionError,
+    PaimonError,
     StoreError,
     UnsupportedError,
     UsageError,
@@ -149,9 +152,12 @@ class FileSystemCatalog:
                 hint="Drop its tables and views first, or use CASCADE (cascade=True in Python).",
                 kind=ErrorKind.DATABASE_NOT_EMPTY,
             )
+        path = self._database_path(name)
         for table in tables:
             self.drop_table(Identifier(name, table))
-        path = self._database_path(name)
+        for left in self.file_io.list(path):
+            if left.is_dir and drops.is_incomplete(self.file_io, left.path):
+                drops.complete(self.file_io, left.path)
         self._views(name).drop_all()
         left = [s.name for s in self.file_io.list(path)]
         if left:
@@ -252,15 +258,18 @@ class FileSystemCatalog:
             raise self._exists(target)
 
     def drop_table(self, identifier: Identifier, *, ignore_if_not_exists: bool = False) -> None:
-        """Delete the directory of a table; a directory that is not a table is not changed."""
+        """Delete the directory of a table, or what an interrupted drop has left; another directory is not changed."""
         self._refuse_parts(identifier, "dropped")
         path = self.table_path(identifier)
-        if not self._schemas(path).ids():
+        schemas = self._schemas(path)
+        if schemas.ids():
+            drops.drop(self.file_io, path, schemas)
+        elif drops.is_incomplete(self.file_io, path):
+            drops.complete(self.file_io, path)
+        else:
             is_view = self._views(identifier.database).exists(identifier.table)
-            if ignore_if_not_exists and not is_view and not self.file_io.exists(path):
-                return
-            raise self._no_table(identifier, path)
-        self.file_io.delete_dir(path)
+            if not ignore_if_not_exists or is_view or self.file_io.exists(path):
+                raise self._no_table(identifier, path)
 
     def load_table_at(self, path: str, dynamic_options: Mapping[str, str] | None = None) -> Table:
         """Return the table whose directory is `path`, inside the warehouse or not."""
@@ -370,8 +379,12 @@ class FileSystemCatalog:
         return self._table(identifier, path, existing, None)
 
     def _check_free(self, path: str) -> None:
-        """Reject a directory with files other than schemas; empty directories, as of a dropped table, do not count."""
-        foreign = [s.name for s in self.file_io.list(path) if s.name != "schema" and self._holds_files(s)]
+        """Reject a directory with files other than schemas and those that an interrupted drop has left."""
+        there = self.file_io.list(path)
+        if any(s.name == "schema" for s in there) and drops.is_incomplete(self.file_io, path):
+            drops.complete(self.file_io, path)
+            return
+        foreign = [s.name for s in there if s.name != "schema" and self._holds_files(s)]
         if foreign:
             raise AlreadyExistsError(
                 f"The directory {path} contains {some_of(foreign)} but is not a table.",
@@ -444,7 +457,7 @@ class FileSystemCatalog:
             kind=ErrorKind.DATABASE_NOT_FOUND,
         )
 
-    def _no_table(self, identifier: Identifier, path: str) -> NotFoundError | UnsupportedError:
+    def _no_table(self, identifier: Identifier, path: str) -> PaimonError:
         if not self.database_exists(identifier.database):
             return self._no_database(identifier.database)
         if self._views(identifier.database).exists(identifier.table):
@@ -453,9 +466,17 @@ class FileSystemCatalog:
                 hint="Spark's SELECT reads it; ALTER VIEW and DROP VIEW change it.",
             )
         if identifier.branch and self._schemas(path).ids():
+            known = self._branches(path)
+            if identifier.branch in known:
+                return incomplete_branch(identifier.base, identifier.branch)
             return NotFoundError(
                 f"Table '{identifier.base.full_name}' has no branch '{identifier.branch}'.",
-                hint=suggestion(identifier.branch, self._branches(path)) or "It has no branches.",
+                hint=suggestion(identifier.branch, known) or "It has no branches.",
+            )
+        if drops.is_incomplete(self.file_io, path):
+            return NotFoundError(
+                f"Table '{identifier.base.full_name}' does not exist: a DROP TABLE of it was interrupted.",
+                hint="Create it anew, drop its database, or call drop_table of the Python API to delete what is left.",
             )
         if self.file_io.exists(path):
             return NotFoundError(

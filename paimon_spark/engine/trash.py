@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ from paimon_spark.core.maintenance.trash import (
     new_record,
     runs,
     size_of,
+    unfinished_removal,
     unfinished_rollback,
 )
 from paimon_spark.core.metadata_io import translate_io_errors
@@ -49,13 +50,17 @@ class TrashRequest:
     kind: TrashKind = TrashKind.REMOVAL
 
 
-def open_run(table: Table, request: TrashRequest, *, target: int | None = None) -> TrashRun | None:
+def open_run(
+    table: Table, request: TrashRequest, *, target: int | None = None, remains: Collection[str] = ()
+) -> TrashRun | None:
     """Return a run for what a procedure removes, or None if that is deleted for good; nothing is written yet.
 
     Args:
         table: the table.
         request: what the procedure asks for.
         target: the target of a rollback; an interrupted rollback to it is continued in its run.
+        remains: directories of which an interrupted run of the procedure has files; it takes the rest, so that an undo
+            has all of them.
 
     Raises:
         ArgumentError: the trash is wanted, but its retention is 0.
@@ -72,6 +77,9 @@ def open_run(table: Table, request: TrashRequest, *, target: int | None = None) 
         found = unfinished_rollback(table, target)
         if found is not None:
             return found
+    joined = unfinished_removal(table, request.procedure, remains)
+    if joined is not None:
+        return joined
     record = new_record(
         table,
         request.procedure,

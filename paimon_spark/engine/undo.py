@@ -75,6 +75,7 @@ class _Contents:
     tags: dict[str, KeptFile] = field(default_factory=dict)
     consumers: dict[str, KeptFile] = field(default_factory=dict)
     branches: dict[str, list[KeptFile]] = field(default_factory=dict)
+    without_schema: list[str] = field(default_factory=list)
 
     @property
     def references(self) -> list[KeptFile]:
@@ -206,6 +207,7 @@ def _contents(table: Table, record: TrashRecord) -> _Contents:
             found.files.append(file)
     for name in [n for n, files in found.branches.items() if not any(_SCHEMA in f.path for f in files)]:
         found.files += found.branches.pop(name)  # orphans beside its metadata: a deleted branch has a schema
+        found.without_schema.append(name)
     return found
 
 
@@ -223,6 +225,13 @@ def _check_branches(table: Table, record: TrashRecord, contents: _Contents) -> N
             f"the branch '{record.branch}' does not exist any more",
             _first(table, record, f"{table.paths.schema_dir}/", "Create the branch again."),
         )
+    for name in contents.without_schema:
+        if not branch_exists(table, name):
+            raise impossible(
+                record,
+                f"it has files of the branch '{name}', which does not exist, and no schema of it",
+                "If another run has the schema, undo that one first.",
+            )
     if record.state is TrashState.UNDOING:
         return
     for name in contents.branches:

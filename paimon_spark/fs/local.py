@@ -124,9 +124,11 @@ class LocalFileIO:
 
     def status(self, path: str) -> FileStatus:
         """Return the metadata of a file or directory."""
-        found = Path(local_path(path)).stat()
+        target = Path(local_path(path))
+        found = target.stat()
         is_dir = bool(found.st_mode & 0o040000)
-        return FileStatus(path, 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000, is_dir)
+        size, mtime = 0 if is_dir else found.st_size, found.st_mtime_ns // 1_000_000
+        return FileStatus(path, size, mtime, is_dir, target.is_symlink())
 
     def list(self, path: str) -> list[FileStatus]:
         """Return the entries of a directory, sorted by path."""

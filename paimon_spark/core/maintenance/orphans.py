@@ -8,21 +8,23 @@ are not followed.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from paimon_spark.core.cancellation import checkpoint
+from paimon_spark.core.metadata.branches import branch_exists, incomplete_branch
 from paimon_spark.core.metadata.refs import branch_name, branches
-from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
-from paimon_spark.errors import CorruptTableError
 from paimon_spark.fs.base import FileIO, FileStatus
-from paimon_spark.spec.paths import BUCKET_PREFIX, MAIN_BRANCH
+from paimon_spark.spec.paths import BUCKET_PREFIX, MAIN_BRANCH, TablePaths
 
 _HINTS = ("LATEST", "EARLIEST")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.tmp")
 _MANAGED_BLOB = ".managed.blob"
+_WAITS = (0.1, 0.4, 1.5)
+"""Seconds to wait for a branch that is being created or deleted, before each further look."""
 
 
 class Rule(StrEnum):
@@ -91,19 +93,29 @@ def directories(table: Table, *, with_branches: bool = True) -> list[Directory]:
     paths = replace(table, branch=MAIN_BRANCH).paths
     found = [Directory(d, Rule.ALL) for d in (paths.manifest_dir, paths.index_dir, paths.statistics_dir)]
     found.append(Directory(paths.data_root, Rule.PARTITIONS, depth=len(table.schema.partition_keys)))
-    for branch in (MAIN_BRANCH, *(map(branch_name, branches(table)) if with_branches else ())):
-        found += _metadata_directories(replace(table, branch=branch))
+    for branch in (MAIN_BRANCH, *(_complete_branches(table) if with_branches else ())):
+        found += _metadata_directories(replace(table, branch=branch).paths)
     return found
 
 
-def _metadata_directories(table: Table) -> Iterator[Directory]:
-    paths = table.paths
-    if not SchemaStore(table.file_io, paths).ids():
-        raise CorruptTableError(
-            f"The branch '{table.branch}' of table {table.name} has no schema.",
-            hint="Nothing was deleted, because the files of the branch are unknown. Check its directory, and remove it "
-            f"if it is not needed: {paths.metadata_root}.",
-        )
+def _complete_branches(table: Table) -> list[str]:
+    """Return the branches of a table, all of which have a schema."""
+    for wait in (*_WAITS, None):
+        names = [branch_name(d) for d in branches(table)]
+        incomplete = [n for n in names if not branch_exists(table, n)]
+        if not incomplete:
+            return names
+        if wait is not None:
+            time.sleep(wait)
+    raise incomplete_branch(table.identifier.base, incomplete[0])
+
+
+def is_temporary(name: str) -> bool:
+    """Return whether a file is what an interrupted write has left."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def _metadata_directories(paths: TablePaths) -> Iterator[Directory]:
     yield Directory(paths.snapshot_dir, Rule.STRAYS, "snapshot-")
     yield Directory(paths.changelog_dir, Rule.STRAYS, "changelog-")
     for directory in (paths.schema_dir, paths.tag_dir, paths.tag_success_dir, paths.consumer_dir):
@@ -166,7 +178,7 @@ def _below(directory: Directory, entries: list[FileStatus], older_than: int) -> 
 
 def _is_candidate(directory: Directory, name: str) -> bool:
     if directory.rule is Rule.TEMPORARY:
-        return _TEMPORARY.fullmatch(name) is not None
+        return is_temporary(name)
     if directory.rule is Rule.STRAYS:
         return not name.startswith(directory.prefix) and name not in _HINTS
     return not name.endswith(_MANAGED_BLOB)

@@ -11,7 +11,7 @@ import getpass
 import json
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -307,6 +307,18 @@ def unfinished_rollback(table: Table, target: int) -> TrashRun | None:
     if record is None or (record.kind, record.target, record.branch) != (TrashKind.ROLLBACK, target, table.branch):
         return None
     return None if record.state is TrashState.EMPTYING else TrashRun(table, record, resumed=True)
+
+
+def unfinished_removal(table: Table, procedure: str, directories: Collection[str]) -> TrashRun | None:
+    """Return the newest run of an interrupted procedure that has files of one of some directories, to take the rest."""
+    paths = TrashPaths(table)
+    for record in runs(table) if directories else ():
+        if record.state is not TrashState.OPEN or (record.procedure, record.branch) != (procedure, table.branch):
+            continue
+        kept = tuple(f"{paths.kept(record.run, d)}/" for d in directories)
+        if any(status.path.startswith(kept) for status in run_files(table, record.run)):
+            return TrashRun(table, record, resumed=True)
+    return None
 
 
 def asides(table: Table, run: str) -> list[str]:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from paimon_spark.core.metadata.refs import branch_name, branches
 from paimon_spark.core.schemas import SchemaStore
 from paimon_spark.core.table import Table
-from paimon_spark.errors import AlreadyExistsError, ErrorKind, NotFoundError, suggestion
-from paimon_spark.spec.identifier import is_one_name, shown
+from paimon_spark.errors import AlreadyExistsError, CorruptTableError, ErrorKind, NotFoundError, suggestion
+from paimon_spark.spec.identifier import Identifier, is_one_name, shown
 from paimon_spark.spec.paths import MAIN_BRANCH
 from paimon_spark.spec.privileges import Privilege
 
@@ -69,6 +69,15 @@ def branch_names(table: Table) -> list[str]:
 def branch_exists(table: Table, name: str) -> bool:
     """Return whether a branch exists."""
     return is_one_name(name) and bool(branch_schemas(table, name).ids())
+
+
+def incomplete_branch(table: Identifier, name: str) -> CorruptTableError:
+    """Return the error for a branch without a schema."""
+    return CorruptTableError(
+        f"The branch '{name}' of table {table.full_name} has no schema: its creation or deletion was interrupted.",
+        hint=f"CALL sys.delete_branch('{table.full_name}', '{name}') deletes what is left of it. If the trash "
+        "has that deletion, sys.undo then restores the branch.",
+    )
 
 
 def no_such_branch(table: Table, name: str) -> NotFoundError:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from paimon_spark.core.cancellation import uninterrupted
 from paimon_spark.core.maintenance.deletion import DELETE, WRITE, Action, Deleted, SafeDeleter
+from paimon_spark.core.maintenance.orphans import is_temporary
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata.branches import (
     BRANCH_OPTIONS,
@@ -126,9 +127,9 @@ def plan_create_branch(
 
 
 def _check_remains(table: Table, name: str, files: tuple[NewFile, ...]) -> None:
-    """Raise if the directory of a missing branch contains anything but files of the new branch."""
-    wanted = {f.path for f in files}
-    left = [s.path for s in table.file_io.list_recursive(table.paths.branch_dir(name)) if s.path not in wanted]
+    """Raise if the directory of a missing branch contains files that are not of the new branch."""
+    wanted, found = {f.path for f in files}, table.file_io.list_recursive(table.paths.branch_dir(name))
+    left = [s.path for s in found if s.path not in wanted and not is_temporary(s.name)]
     if left:
         raise AlreadyExistsError(
             f"The branch '{name}' of table {table.identifier.base.full_name} is incomplete: it has no schema, but the "

@@ -12,6 +12,7 @@ from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.errors import (
     AlreadyExistsError,
     ArgumentError,
+    CorruptTableError,
     ErrorKind,
     NotFoundError,
     OptionError,
@@ -24,7 +25,7 @@ from paimon_spark.spec.identifier import Identifier
 from paimon_spark.spec.schema import TableSchema
 from paimon_spark.spec.schema_merge import MergeRules, merging_changes
 from paimon_spark.spec.types import STRING, DataField, TypeRoot, atomic, parse_atomic
-from paimon_spark.testing.faults import FaultFileIO, Recorder
+from paimon_spark.testing.faults import FaultFileIO, Mode, Nth, Recorder
 from tests.small_tables import option_keys
 
 T = Identifier("db", "words")
@@ -209,6 +210,15 @@ class TestTables:
             c.load_table(T)
         assert c.file_io.exists("/wh/db.db/words/readme.txt")
 
+    def test_a_branch_without_a_schema(self) -> None:
+        c = catalog()
+        made = c.create_table(T, schema())
+        c.file_io.write(f"{made.paths.branch_dir('b')}/snapshot/snapshot-1", b"{}")
+        with pytest.raises(CorruptTableError, match=r"The branch 'b' of table db.words has no schema.*delete_branch"):
+            c.load_table(Identifier("db", "words", branch="b"))
+        with pytest.raises(NotFoundError, match="has no branch 'a'"):
+            c.load_table(Identifier("db", "words", branch="a"))
+
     def test_a_table_may_be_created_over_empty_directories(self) -> None:
         c = catalog()
         c.file_io.mkdirs("/wh/db.db/words/p=1/bucket-0")
@@ -231,6 +241,31 @@ class TestTables:
             c.drop_table(T)
         with pytest.raises(UsageError, match="cannot be dropped"):
             c.drop_table(Identifier("db", "words", system_table="files"))
+
+    @pytest.mark.parametrize("finish", ["drop", "create", "drop the database"])
+    def test_an_interrupted_drop_can_be_completed(self, finish: str) -> None:
+        steps = 0
+        for n in range(1, 20):
+            c = catalog()
+            path = c.create_table(T, schema()).path
+            c.alter_table(T, [SetOption("file.format", "orc")])
+            for name in ("snapshot/snapshot-1", "bucket-0/data", "manifest/manifest"):
+                c.file_io.write(f"{path}/{name}", b"x")
+            crash = FileSystemCatalog("/wh", {}, FaultFileIO(c.file_io, Nth(n, Mode.CRASH_BEFORE)))
+            try:
+                crash.drop_table(T)
+                break
+            except OSError:
+                steps += 1
+            assert not c.table_exists(T) or c.load_table(T).schema.id == 1, "never an older schema"
+            if finish == "create":
+                c.drop_table(T) if c.table_exists(T) else None
+                assert c.create_table(T, schema()).schema.id == 0
+                assert [s.path for s in c.file_io.list_recursive(path)] == [f"{path}/schema/schema-0"]
+            else:
+                c.drop_table(T) if finish == "drop" else c.drop_database("db", cascade=True)
+                assert not list(c.file_io.list_recursive(path))
+        assert steps == 7
 
     def test_rename(self) -> None:
         c = catalog()

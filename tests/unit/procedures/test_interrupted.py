@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from paimon_spark.calls.binding import bind
 from paimon_spark.core.manifest_cache import clear_cache
+from paimon_spark.core.metadata.branches import on_branch
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.errors import PaimonError
@@ -35,6 +37,10 @@ LOSSES: dict[str, Callable[[Lake], str]] = {
     "remove_unexisting_manifests('t')": lambda lake: newest(lake)[1],
 }
 """The file that is missing before a CALL."""
+
+
+def files_in(lake: Lake, directory: str) -> dict[str, bytes]:
+    return {path: data for path, data in lake.state().items() if path.startswith(f"{directory}/")}
 
 
 def newest(lake: Lake) -> tuple[str, str]:
@@ -132,6 +138,39 @@ def restore(lake: Lake, files: dict[str, bytes]) -> None:
         lake.table.file_io.write(path, data)
     lake.table = replace(lake.table, schema=lake.table.schema_store.get(0))
     clear_cache()
+
+
+@pytest.mark.parametrize("mode", [Mode.CRASH_BEFORE, Mode.CRASH_AFTER])
+def test_the_undo_of_an_interrupted_deletion_restores_the_branch(lake: Lake, mode: Mode) -> None:
+    lake.call("alter_column_default_value('t', 'v', '7')")
+    lake.insert((9, 0, 9))
+    lake.call("create_branch(table => 't', branch => 'b', snapshot_id => 5)")
+    branch, store = on_branch(lake.table, "b"), lake.table.file_io
+    wanted = sorted(read_arrow(branch).to_pylist(), key=repr)
+    directory = branch.paths.metadata_root
+    kept = files_in(lake, directory)
+    for n in range(1, 30):
+        schedule = Nth(n, mode)
+        lake.table = replace(lake.table, file_io=FaultFileIO(store, schedule))
+        with contextlib.suppress(PaimonError, OSError):
+            lake.call("delete_branch('t', 'b')")
+        lake.table = replace(lake.table, file_io=store)
+        if schedule.fired is None:
+            break
+        lake.now += 1000
+        with contextlib.suppress(PaimonError):  # nothing is left of it
+            lake.call("delete_branch('t', 'b')")
+        lake.call("undo('t', 'last')")
+        assert files_in(lake, directory) == kept, schedule.fired
+        assert sorted(read_arrow(on_branch(lake.table, "b")).to_pylist(), key=repr) == wanted
+    assert n > 5
+
+
+def test_a_creation_that_died_in_the_middle_of_a_file_runs_again(lake: Lake) -> None:
+    left = f"{lake.table.paths.branch_dir('b')}/schema/.schema-0.{uuid.uuid4()}.tmp"
+    lake.table.file_io.write(left, b"{")
+    assert lake.one("create_branch(table => 't', branch => 'b', snapshot_id => 2)")["status"] == "done"
+    assert on_branch(lake.table, "b").snapshots.ids() == [2]
 
 
 @pytest.mark.parametrize("text", ["compact_manifest('t')", "drop_partition('t', 'p=1')"])

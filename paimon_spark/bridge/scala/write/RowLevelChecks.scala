@@ -34,6 +34,6 @@ object RowLevelChecks {
 
   private def refuse(aggregate: AggregateExpression): Unit = throw new PaimonException(
     s"[INVALID_ARGUMENT] The aggregate function ${toPrettySQL(aggregate)} has no rows to aggregate here: a statement " +
-      "changes each row by itself. Use a subquery, as in (SELECT max(v) FROM t); in MERGE INTO, aggregate in the source.",
+      "changes each row by itself. Use a subquery, as in (SELECT max(v) FROM t), or aggregate in the source of MERGE.",
     "INVALID_ARGUMENT")
 }
