@@ -19,7 +19,7 @@ from paimon_spark.core.metadata.refs import RefStore
 from paimon_spark.core.metadata.row_ranges import evolves
 from paimon_spark.core.metadata.row_tracking import tracks_rows
 from paimon_spark.core.metadata.time_travel import resolve_snapshot
-from paimon_spark.core.table import TRAVEL_OPTIONS, Table
+from paimon_spark.core.table import START_OPTIONS, TRAVEL_OPTIONS, Table
 from paimon_spark.engine.chain_read import asked_time, is_chain_read
 from paimon_spark.engine.fallback import reads_other_branch
 from paimon_spark.engine.row_level import marks_keyed_rows, rewrites_files
@@ -69,6 +69,8 @@ class TableToken:
     writes: bool = False
     moment: int | None = None
     """The epoch milliseconds at which all branches of a chain table are read."""
+    travels: bool = False
+    """Whether VERSION AS OF or TIMESTAMP AS OF selects the snapshot."""
     analyzed: int | None = None
     """The snapshot that ANALYZE reads: with the schema of the token, and without the session's options of reads."""
 
@@ -163,6 +165,8 @@ def load_newest(
     if use is Scope.WRITE:
         table.require(Privilege.INSERT)
     table = table.with_options(checked_options(table, given, use))
+    if token.travels:
+        check_alone(given)
     if token.moment is not None:
         table = table.with_options({"scan.timestamp-millis": str(token.moment)})
     elif token.snapshot is not None:
@@ -259,6 +263,21 @@ def checked_options(table: Table, given: Mapping[str, str], use: Scope) -> dict[
     if use is Scope.WRITE and not table.with_options(options).options.flag("write.merge-schema"):  # may add columns
         check_fit(table.schema, options)
     return options
+
+
+def check_alone(options: Mapping[str, str]) -> None:
+    """Raise if options of a statement select what to read beside VERSION AS OF or TIMESTAMP AS OF.
+
+    Raises:
+        OptionError: one of them does.
+    """
+    also = sorted(k for k in options if k in (*START_OPTIONS, "scan.mode"))
+    if also:
+        raise OptionError(
+            f"The option '{also[0]}' = '{options[also[0]]}' selects what is read, and so does VERSION AS OF or TIMESTAMP "
+            "AS OF of the same reference.",
+            hint="Give one of them.",
+        )
 
 
 def path_table(

@@ -97,6 +97,13 @@ def test_frames_read_at_the_schema_of_what_they_read(hints: SparkSession) -> Non
     assert rows(hints, "SELECT * FROM T") == NOW
 
 
+@pytest.mark.parametrize("at", ["VERSION AS OF 1", "TIMESTAMP AS OF '2200-01-01'"])
+@pytest.mark.parametrize("option", ["'scan.snapshot-id'='1'", "'incremental-between'='1,2'", "'scan.mode'='latest'"])
+def test_one_clause_selects_what_is_read(hints: SparkSession, at: str, option: str) -> None:
+    with pytest.raises(Exception, match=r"INVALID_OPTION.*selects what is read, and so does VERSION AS OF"):
+        hints.sql(f"SELECT * FROM T {at} WITH ({option})").collect()
+
+
 def test_inserts(hints: SparkSession) -> None:
     hints.sql("CREATE TABLE sink (k INT, v STRING) TBLPROPERTIES ('num-sorted-run.compaction-trigger' = '2')")
     hints.sql("ALTER TABLE sink UNSET TBLPROPERTIES ('num-sorted-run.compaction-trigger')")

@@ -7,6 +7,7 @@ import decimal
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.query_results import rows
@@ -119,6 +120,32 @@ def test_save_and_load_by_path(spark: SparkSession, tmp_path: Path) -> None:
     assert spark.read.format("paimon").load(path).count() == 4
     with pytest.raises(Exception, match=r"(?i)exists"):
         frame.write.format("paimon").save(path)
+
+
+def test_a_path_is_read_as_of_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for i in (1, 2):
+        spark.range(i).selectExpr("id").write.format("paimon").mode("append").save(path)
+
+    def count(**options: str) -> int:
+        return spark.read.format("paimon").options(**options).load(path).count()
+
+    assert (count(), count(versionAsOf="1"), count(timestampAsOf="2200-01-01")) == (3, 1, 3)
+    with pytest.raises(PySparkException, match=r"SNAPSHOT_NOT_FOUND"):
+        count(versionAsOf="7")
+    with pytest.raises(PySparkException, match=r"INVALID_OPTION.*'scan.snapshot-id' = '2'.*VERSION AS OF"):
+        count(versionAsOf="1", **{"scan.snapshot-id": "2"})
+    with pytest.raises(PySparkException, match=r"INVALID_OPTION.*A stream of .* cannot begin"):
+        spark.readStream.format("paimon").option("versionAsOf", "1").load(path)
+
+
+def test_a_path_has_its_own_schema(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(2).write.format("paimon").save(path)
+    assert spark.read.format("paimon").schema("id LONG").load(path).count() == 2
+    for reader in (spark.read, spark.readStream):
+        with pytest.raises(PySparkException, match=r"INVALID_ARGUMENT.*columns id BIGINT.*, not k INT"):
+            reader.format("paimon").schema("k INT").load(path).explain()
 
 
 def test_a_save_that_fails_leaves_no_table(spark: SparkSession, tmp_path: Path) -> None:

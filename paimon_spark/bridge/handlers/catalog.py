@@ -14,6 +14,7 @@ from paimon_spark.bridge.tables import (
     TableToken,
     catalog_of,
     chain_moment,
+    check_alone,
     checked_options,
     described,
     load_named,
@@ -124,7 +125,9 @@ def load_table(request: Request) -> Json:
             raise
         refuse_uses(args, identifier)
         return described_view(view)
-    given = checked_options(loaded, options, Scope.READ)
+    given, travels = checked_options(loaded, options, Scope.READ), bool(args["travel"])
+    if travels:
+        check_alone(given)
     chosen, zone = loaded.with_options(given), request.envelope.zone
     table, snapshot = time_travelled(chosen, args["travel"], zone)
     if identifier.system_table is not None:
@@ -132,7 +135,9 @@ def load_table(request: Request) -> Json:
     else:
         moment = chain_moment(chosen, args["travel"], zone)
         names = identifier.database, identifier.object_name
-        token = TableToken(*names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment)
+        token = TableToken(
+            *names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment, travels=travels
+        )
         answer = described(request.envelope, table, token)
     return _distinguished(request, answer, identifier)
 
@@ -176,10 +181,12 @@ def load_path(request: Request) -> Json:
     named, options = split_branch(Identifier("path", "table"), args["options"])
     found = path_table(request.envelope, args["path"], options, branch=named.branch)
     given = checked_options(found, options, Scope.STREAM)  # the query may be a stream
-    chosen, zone = found.with_options(given), request.envelope.zone
-    table, snapshot = time_travelled(chosen, {}, zone)
-    names, moment = (table.identifier.database, table.identifier.object_name), chain_moment(chosen, {}, zone)
-    token = TableToken(*names, table.schema.id, args["path"], snapshot, moment=moment)
+    if args["travel"]:
+        check_alone(given)
+    chosen, zone, travel = found.with_options(given), request.envelope.zone, args["travel"]
+    table, snapshot = time_travelled(chosen, travel, zone)
+    names, moment = (table.identifier.database, table.identifier.object_name), chain_moment(chosen, travel, zone)
+    token = TableToken(*names, table.schema.id, args["path"], snapshot, moment=moment, travels=bool(travel))
     return described(request.envelope, table, token)
 
 

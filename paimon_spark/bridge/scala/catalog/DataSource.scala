@@ -5,6 +5,7 @@ import java.util.{Map => JMap}
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{DataFrame, SaveMode, SQLContext}
+import org.apache.spark.sql.catalyst.analysis.{AsOfTimestamp, AsOfVersion}
 import org.apache.spark.sql.connector.catalog.{Table, TableProvider}
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.sources.{BaseRelation, CreatableRelationProvider, DataSourceRegister}
@@ -18,8 +19,19 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
 
   private def describe(options: JMap[String, String]) = {
     val given = options.asScala.toMap
-    Engine.json("load_path", Map("path" -> path(given), "options" -> StreamOptions.ofTable(given)), CatalogRef.none)
+    Engine.json(
+      "load_path",
+      Map("path" -> path(given), "options" -> StreamOptions.ofTable(given), "travel" -> travel(options)),
+      CatalogRef.none)
   }
+
+  /** The snapshot that Spark's options of a reader select. */
+  private def travel(options: JMap[String, String]): Map[String, Any] =
+    ReferenceOptions.travel(new CaseInsensitiveStringMap(options)) match {
+      case Some(AsOfVersion(version)) => Map("version" -> version)
+      case Some(AsOfTimestamp(micros)) => Map("timestamp" -> micros)
+      case None => Map.empty
+    }
 
   private def path(options: Map[String, String]): String = options.collectFirst {
     case (k, v) if k.equalsIgnoreCase("path") => v
@@ -37,7 +49,7 @@ class PaimonDataSource extends TableProvider with DataSourceRegister with Creata
     val found =
       try Some(describe(options))
       catch { case e: PaimonException if e.code == "TABLE_NOT_FOUND" => None }
-    found.map(d => new PaimonTable(CatalogRef.none, d, byPath = true)).getOrElse(
+    found.map(d => new PaimonTable(CatalogRef.none, d, byPath = true, asked = Some(schema))).getOrElse(
       new PaimonTable(
         CatalogRef.none,
         Json.node(Map(

@@ -28,8 +28,13 @@ trait Identified {
   def id(): String
 }
 
-/** A table as described by the engine; `described` is the full description. */
-class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: Boolean = false)
+/** A table as described by the engine; `described` is the full description, and `asked` the schema that a reader was
+  * given for it. */
+class PaimonTable(
+    val catalog: CatalogRef,
+    val described: JsonNode,
+    val byPath: Boolean = false,
+    asked: Option[StructType] = None)
     extends Table with Identified with SupportsRead with SupportsWrite with SupportsDeleteV2
     with SupportsMetadataColumns {
   val token: JsonNode = described.get("token")
@@ -121,7 +126,22 @@ class PaimonTable(val catalog: CatalogRef, val described: JsonNode, val byPath: 
       .++(if (tracked) MetadataColumns.Tracking.map(MetadataColumns.column(_, LongType)) else Nil)
       .filterNot(c => schema.fieldNames.contains(c.name()))
 
-  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = new PaimonScanBuilder(this, options)
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = {
+    checkAsked()
+    new PaimonScanBuilder(this, options)
+  }
+
+  /** Refuses another schema than that of the table. */
+  private[paimonbridge] def checkAsked(): Unit =
+    asked.filterNot(other => other == schema || isSame(other)).foreach { other =>
+      throw new PaimonException(
+        s"[INVALID_ARGUMENT] The table $name has the columns ${schema.toDDL}, not ${other.toDDL}. " +
+          "Leave .schema(…) out, and select or cast the columns of the table.",
+        "INVALID_ARGUMENT")
+    }
+
+  private def isSame(other: StructType): Boolean =
+    DataType.equalsIgnoreCaseAndNullability(other, CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema))
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = new PaimonWriteBuilder(this, info)
 
   /** The kind of the writing statement for the snapshot, if it is not an INSERT. */

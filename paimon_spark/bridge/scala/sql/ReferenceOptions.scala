@@ -59,6 +59,10 @@ object ReferenceOptions {
 
   def writes(u: UnresolvedRelation): Boolean = u.options.containsKey(UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES)
 
+  /** The version or time of Spark's own options of a reader. */
+  def travel(options: CaseInsensitiveStringMap): Option[TimeTravelSpec] =
+    TimeTravelSpec.fromOptions(options, timestampKey, versionKey, SQLConf.get.sessionLocalTimeZone)
+
   /** The options of the statement, without Spark's internal ones. */
   def given(u: UnresolvedRelation): Map[String, String] = {
     val own = Set(versionKey, timestampKey, UnresolvedRelation.REQUIRED_WRITE_PRIVILEGES).map(_.toLowerCase)
@@ -81,6 +85,11 @@ object ReferenceOptions {
 
   /** Whether a stream is to begin at a version or a time by the options of a batch, for which Spark has no error. */
   def travels(u: UnresolvedRelation): Boolean = u.isStreaming && (isTimed(u) || u.options.containsKey(versionKey))
+
+  def refuseStream(table: String): Nothing = throw new PaimonException(
+    s"[INVALID_OPTION] A stream of $table cannot begin at a version or a time of a batch. Set 'scan.snapshot-id', " +
+      "'scan.tag-name' or 'scan.timestamp'.",
+    "INVALID_OPTION")
 
   /** The version for the catalog: a version, and the options of the statement. */
   def decoded(version: String): (Map[String, Any], Option[Map[String, String]]) =
@@ -111,10 +120,7 @@ case class OptionsOfReads(session: SparkSession) extends Rule[LogicalPlan] {
           t
         case u: UnresolvedRelation if wanted(u) => ReferenceOptions.encoded(u, None)
         case u: UnresolvedRelation if ReferenceOptions.travels(u) && plainTable(u) =>
-          throw new PaimonException(
-            s"[INVALID_OPTION] A stream of ${u.multipartIdentifier.mkString(".")} cannot begin at a version or a " +
-              "time of a batch. Set 'scan.snapshot-id', 'scan.tag-name' or 'scan.timestamp'.",
-            "INVALID_OPTION")
+          ReferenceOptions.refuseStream(u.multipartIdentifier.mkString("."))
       }
     }
   }

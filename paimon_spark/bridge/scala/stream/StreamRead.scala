@@ -46,6 +46,8 @@ object ResolveStreams extends Rule[LogicalPlan] {
     case s: StreamingRelationV2 => s.table match {
         case _: PaimonStreamTable => s
         case given: PaimonTable =>
+          given.checkAsked()
+          if (given.token.path("travels").asBoolean()) ReferenceOptions.refuseStream(given.name)
           val options = StreamOptions.ofTable(s.extraOptions.asCaseSensitiveMap().asScala.toMap)
           val described =
             Engine.json("stream_relation", Map("table" -> given.token, "options" -> options), given.catalog)
