@@ -312,8 +312,9 @@ def aggregate_rows(request: Request) -> dict[str, Any]:
     calls = tuple(Aggregate(Function(name), column) for name, column in args["aggregates"])
     found = aggregated(planned.plans, Aggregation(calls, tuple(args["group_by"])))
     if found is None:
-        return {"plan": _described(planned)}
+        return {"plan": _described(planned), "snapshot": planned.snapshot_id}
     return {
+        "snapshot": planned.snapshot_id,
         "rows": [[value_to_jvm(v) for v in row] for row in found],
         "info": "; ".join(map(_source, planned.plans)),
     }

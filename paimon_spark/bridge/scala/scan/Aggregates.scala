@@ -26,10 +26,8 @@ case class MetadataQuery(
     columns: StructType,
     schema: StructType,
     shown: String) {
-  def answer(request: Map[String, Any], catalog: CatalogRef): MetadataAnswer = {
-    val asked = request ++ Map("aggregates" -> aggregates, "group_by" -> groupBy)
-    new MetadataAnswer(this, request, Engine.json("aggregate_rows", asked, catalog))
-  }
+  def answer(request: Map[String, Any], ask: Map[String, Any] => JsonNode): MetadataAnswer =
+    new MetadataAnswer(this, request, ask(request ++ Map("aggregates" -> aggregates, "group_by" -> groupBy)))
 }
 
 /** The engine's answer: rows, or the plan of a read. */

@@ -72,7 +72,14 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
     !inexact && MetadataAnswer.query(table, aggregation).exists { query =>
       if (!answer.exists(_.query == query)) {
         required = query.columns
-        answer = Some(query.answer(request, table.catalog))
+        answer = Some(query.answer(
+          request,
+          asked =>
+            SnapshotOfQuery.ask(table, options)(at =>
+              Engine.json(
+                "aggregate_rows",
+                asked ++ at,
+                table.catalog))))
       }
       if (answer.get.rows.isEmpty) required = table.schema
       answer.get.rows.isDefined
@@ -86,14 +93,12 @@ class PaimonScanBuilder(table: PaimonTable, options: CaseInsensitiveStringMap) e
     "order" -> order,
     "options" -> options.asCaseSensitiveMap().asScala.toMap)
 
-  override def build(): Scan = answer.flatMap(_.scan(table)).getOrElse(
-    new PaimonScan(
-      table,
-      required,
-      request,
-      pushed,
-      answer.filter(_.request == request).flatMap(_.plan),
-      inQuery = pruned))
+  override def build(): Scan = answer.flatMap(_.scan(table)).getOrElse {
+    val known = answer.filter(_.request == request).flatMap(_.plan)
+    val scan = new PaimonScan(table, required, request, options, pushed, known, inQuery = pruned)
+    if (pruned && SnapshotOfQuery.isKnown) scan.plan // its snapshot is that of further references
+    scan
+  }
 }
 
 /** The stored statistics of one column; bounds are Spark's internal values. */
@@ -116,11 +121,13 @@ class PaimonScan(
     val table: PaimonTable,
     override val readSchema: StructType,
     request: Map[String, Any],
+    options: CaseInsensitiveStringMap,
     pushed: Array[Predicate],
     known: Option[JsonNode] = None,
     inQuery: Boolean = true)
     extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering {
-  lazy val plan: JsonNode = known.getOrElse(Engine.json("plan_scan", request, table.catalog))
+  lazy val plan: JsonNode = known.getOrElse(
+    SnapshotOfQuery.ask(table, options)(at => Engine.json("plan_scan", request ++ at, table.catalog)))
 
   private val planned = mutable.Map[(Boolean, Boolean), LogicalPlan]()
 
