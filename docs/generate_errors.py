@@ -116,8 +116,8 @@ GUIDE: dict[ErrorKind, tuple[str, str]] = {
         "Restore the file, or roll back to a tag or snapshot that does not refer to it.",
     ),
     ErrorKind.FILE_MISSING: (
-        "A file that the table refers to is missing: deleted by hand, or expired while it was being read. Where Spark's "
-        "own reader reads the files, the error is Spark's `FAILED_READ_FILE.FILE_NOT_EXIST`.",
+        "A file that the table refers to is missing: deleted by hand, or expired while it was being read. Where "
+        "Spark's own reader reads the files, the error is Spark's `FAILED_READ_FILE.FILE_NOT_EXIST`.",
         "Read a newer snapshot. If the newest one is affected, restore the file or roll back.",
     ),
     ErrorKind.COMMIT_CONFLICT: (

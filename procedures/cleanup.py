@@ -66,12 +66,14 @@ class _Cleaning:
             "parallelism",
             ParamType.INT,
             "Number of tasks that list directories.",
-            default="one task per 16 directories, at most 200; with `LOCAL`, the number of processors",
+            default="one task per 16 directories, or 10,000 of a local disk, at most 200; with `LOCAL`, the number of "
+            "processors",
         ),
         Param(
             "mode",
             ParamType.STRING,
-            "`DISTRIBUTED` lists directories as a Spark job, `LOCAL` in threads of the driver.",
+            "`DISTRIBUTED` lists directories as a Spark job, unless one task lists all of a local disk; `LOCAL` in "
+            "threads of the driver.",
             default="DISTRIBUTED",
         ),
         trash_param(default=True),

@@ -274,8 +274,8 @@ def check_alone(options: Mapping[str, str]) -> None:
     also = sorted(k for k in options if k in (*START_OPTIONS, "scan.mode"))
     if also:
         raise OptionError(
-            f"The option '{also[0]}' = '{options[also[0]]}' selects what is read, and so does VERSION AS OF or TIMESTAMP "
-            "AS OF of the same reference.",
+            f"The option '{also[0]}' = '{options[also[0]]}' selects what is read, and so does VERSION AS OF or "
+            "TIMESTAMP AS OF of the same reference.",
             hint="Give one of them.",
         )
 

@@ -155,9 +155,9 @@ class FileSystemCatalog:
         path = self._database_path(name)
         for table in tables:
             self.drop_table(Identifier(name, table))
-        for left in self.file_io.list(path):
-            if left.is_dir and drops.is_incomplete(self.file_io, left.path):
-                drops.complete(self.file_io, left.path)
+        for found in self.file_io.list(path):
+            if found.is_dir and drops.is_incomplete(self.file_io, found.path):
+                drops.complete(self.file_io, found.path)
         self._views(name).drop_all()
         left = [s.name for s in self.file_io.list(path)]
         if left:

@@ -141,7 +141,12 @@ def read_needed(file_io: FileIO, path: str, what: str) -> bytes:
 
 def threads_for(place: str) -> int:
     """Return how many threads read small files of a store: one on a local disk, where more wait for each other."""
-    return 1 if scheme_of(place) == "file" else THREADS
+    return 1 if on_local_disk(place) else THREADS
+
+
+def on_local_disk(place: str) -> bool:
+    """Return whether a path is on a local disk."""
+    return scheme_of(place) == "file"
 
 
 def in_parallel(read: Callable[[_K], _T], keys: Sequence[_K], threads: int = THREADS) -> list[_T]:

@@ -123,13 +123,14 @@ def choose_read_modes(request: ReadRequest) -> ReadModes:
     if not _worth_finding(request, filtered) or not all(_locatable(c.split) for c in filtered):
         filtered = []
     workers = [c for c in candidates if not c.plain and not (filtered and c.leaves_rows_out(picks=picks))]
+    large, merged = _by_file_size(request, filtered)
     return ReadModes(
         native=_splits(native),
-        filtered=_splits(filtered),
+        filtered=_splits(large),
         workers=_splits(workers),
-        small=_splits(small),
+        small=_splits([*small, *merged]),
         native_files=_by_layout(native),
-        filtered_files=_by_layout(filtered),
+        filtered_files=_by_layout(large),
     )
 
 

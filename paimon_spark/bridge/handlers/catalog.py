@@ -135,9 +135,7 @@ def load_table(request: Request) -> Json:
     else:
         moment = chain_moment(chosen, args["travel"], zone)
         names = identifier.database, identifier.object_name
-        token = TableToken(
-            *names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment, travels=travels
-        )
+        token = TableToken(*names, table.schema.id, snapshot=snapshot, writes=writes, moment=moment, travels=travels)
         answer = described(request.envelope, table, token)
     return _distinguished(request, answer, identifier)
 

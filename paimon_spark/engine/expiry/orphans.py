@@ -16,14 +16,12 @@ from paimon_spark.core.maintenance.orphans import Directory, Listing, directorie
 from paimon_spark.core.maintenance.trash import TrashRun
 from paimon_spark.core.metadata_io import translate_io_errors
 from paimon_spark.core.table import Table
+from paimon_spark.engine.listing_tasks import DIRECTORIES_A_TASK, list_directories
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import listing_payload, listings
 from paimon_spark.errors import ArgumentError, UnsupportedError
 from paimon_spark.spec.paths import MAIN_BRANCH
 
 DAY_MILLIS = 24 * 60 * 60 * 1000
-_DIRECTORIES_A_TASK = 16
-_MOST_TASKS = 200
 _ELSEWHERE = ("data-file.external-paths", "global-index.external-path")
 
 
@@ -85,7 +83,7 @@ def plan_orphans(
         clock_millis: current time.
         older_than: epoch milliseconds; a day ago by default. A writer that finished a file before that time and has not
             committed it yet would lose the file.
-        parallelism: number of listing tasks; about one per 16 directories by default.
+        parallelism: number of listing tasks; by default, as the number of directories needs.
 
     Raises:
         ArgumentError: `older_than` is not in the past, or `parallelism` is not positive.
@@ -131,18 +129,14 @@ def _list(
     stores: dict[str, list[tuple[int, Directory]]] = {}
     for number, table in enumerate(tables):
         start = directories(table, with_branches=with_branches)
-        found, seen = spread(table.file_io, start, parallelism or _DIRECTORIES_A_TASK, bound)
+        found, seen = spread(table.file_io, start, parallelism or DIRECTORIES_A_TASK, bound)
         listed[number].add(seen)
         stores.setdefault(json.dumps(dict(table.file_io.to_config())), []).extend((number, p) for p in found)
-    payloads = []
-    for work in stores.values():
-        count = parallelism or min(-(-len(work) // _DIRECTORIES_A_TASK), _MOST_TASKS)
-        shares = [work[i::count] for i in range(min(count, len(work)))]
-        file_io = tables[work[0][0]].file_io
-        payloads += [listing_payload(file_io, bound, share) for share in shares]
     names = tables[0].name if len(tables) == 1 else f"{len(tables)} tables"
-    for result in runner.run("list_old", payloads, description=f"list the files of {names}: {len(payloads)} tasks"):
-        for number, listing in listings(result):
+    for work in stores.values():
+        file_io = tables[work[0][0]].file_io
+        lists = list_directories(file_io, work, runner, older_than=bound, parallelism=parallelism, of=names)
+        for number, listing in lists:
             listed[number].add(listing)
     return listed
 

@@ -14,16 +14,14 @@ from paimon_spark.core.metadata_io import in_parallel
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.places import Hashes, Places
 from paimon_spark.engine.health.references import ReferencedFiles
+from paimon_spark.engine.listing_tasks import DIRECTORIES_A_TASK, list_directories
 from paimon_spark.engine.runner import TaskRunner
-from paimon_spark.engine.tasks import listing_payload, listings
 from paimon_spark.format.arrays import Mask
 from paimon_spark.spec.kinds import FileKind
 from paimon_spark.spec.manifest import ManifestEntry, ManifestFileMeta
 from paimon_spark.spec.paths import MAIN_BRANCH
 
 DAY_MILLIS = 24 * 60 * 60 * 1000
-_DIRECTORIES_A_TASK = 16
-_MOST_TASKS = 200
 _ANY_TIME = (1 << 62) - 1
 _AT_ONCE = 1024
 
@@ -62,12 +60,11 @@ def listings_of(table: Table, runner: TaskRunner, older_than: int = _ANY_TIME) -
         CorruptTableError: a branch has no schema, so its files are unknown.
     """
     main = replace(table, branch=MAIN_BRANCH)
-    found, seen = spread(main.file_io, directories(main), _DIRECTORIES_A_TASK, older_than)
+    found, seen = spread(main.file_io, directories(main), DIRECTORIES_A_TASK, older_than)
     yield seen
-    count = min(-(-len(found) // _DIRECTORIES_A_TASK), _MOST_TASKS, len(found))
-    payloads = [listing_payload(main.file_io, older_than, [(0, d) for d in found[i::count]]) for i in range(count)]
-    for result in runner.run("list_old", payloads, description=f"list the files of {table.name}: {count} tasks"):
-        yield from (listing for _, listing in listings(result))
+    work = [(0, directory) for directory in found]
+    lists = list_directories(main.file_io, work, runner, older_than=older_than, parallelism=None, of=table.name)
+    yield from (listing for _, listing in lists)
 
 
 def list_files(table: Table, runner: TaskRunner) -> ListedFiles:
