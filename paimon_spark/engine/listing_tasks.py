@@ -40,6 +40,7 @@ def list_directories(
     each = _LOCAL_DIRECTORIES if near else DIRECTORIES_A_TASK
     count = min(parallelism or min(-(-len(work) // each), _MOST_TASKS), len(work))
     payloads = [listing_payload(file_io, older_than, work[i::count]) for i in range(count)]
-    chosen = LocalRunner() if near and count == 1 and parallelism is None else runner
-    for result in chosen.run("list_old", payloads, description=f"list the files of {of}: {count} tasks"):
+    if near and count == 1 and parallelism is None and not isinstance(runner, LocalRunner):
+        runner = LocalRunner()
+    for result in runner.run("list_old", payloads, description=f"list the files of {of}: {count} tasks"):
         yield from listings(result)

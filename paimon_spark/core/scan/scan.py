@@ -15,7 +15,7 @@ from paimon_spark.core.manifest_cache import cached
 from paimon_spark.core.metadata.manifest_store import ManifestStore, may_hold_partition
 from paimon_spark.core.metadata.netting import DeletedEntries
 from paimon_spark.core.metadata.row_ranges import evolves
-from paimon_spark.core.scan.entry_filter import ScanTotals, SelectedEntries, in_partitions, select_live
+from paimon_spark.core.scan.entry_filter import ScanTotals, SelectedEntries, every_entry, in_partitions, select_live
 from paimon_spark.core.scan.global_indexes import GlobalIndexes
 from paimon_spark.core.scan.packed_files import Numbers, PackedFileStore
 from paimon_spark.core.scan.pruning import (
@@ -300,8 +300,9 @@ def live_in_partitions(
         return []
     metas = store.data_manifests(snapshot)
     if partitions is None:
-        return list(live_entries(store, metas))
-    types = store.table.partition_types
-    near = [m for m in metas if may_hold_partition(m, partitions, types)]
-    found = select_live(store, near, lambda columns: in_partitions(columns, partitions))
+        found = select_live(store, metas, every_entry)
+    else:
+        types = store.table.partition_types
+        near = [m for m in metas if may_hold_partition(m, partitions, types)]
+        found = select_live(store, near, lambda columns: in_partitions(columns, partitions))
     return [e for c in found for e in store.entries(c.manifest, c.rows)]

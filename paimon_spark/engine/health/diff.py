@@ -9,7 +9,7 @@ import numpy as np
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
 from paimon_spark.core.metadata_io import translate_io_errors
-from paimon_spark.core.scan.entry_filter import select_live
+from paimon_spark.core.scan.entry_filter import every_entry, select_live
 from paimon_spark.core.table import Table
 from paimon_spark.engine.health.findings import sql_name
 from paimon_spark.engine.health.places import Hashes, Places
@@ -71,7 +71,7 @@ def _query(table: Table, before: Snapshot, after: Snapshot, texts: tuple[str, st
 def _places(table: Table, snapshot: Snapshot) -> Hashes:
     """Return the sorted hashes of the places of the live files."""
     store, places = ManifestStore(table), Places(table)
-    live = select_live(store, store.data_manifests(snapshot), lambda c: np.ones(len(c.kind), bool))
+    live = select_live(store, store.data_manifests(snapshot), every_entry)
     parts = [places.of_rows(found.manifest, found.rows) for found in live]
     return np.sort(np.concatenate([np.empty(0, np.int64), *parts]))
 
@@ -79,7 +79,7 @@ def _places(table: Table, snapshot: Snapshot) -> Hashes:
 def _without(table: Table, snapshot: Snapshot, others: Hashes) -> dict[str, _Sum]:
     """Return by partition the sums of the live files whose places are not among others."""
     store, places, sums = ManifestStore(table), Places(table), dict[str, _Sum]()
-    for found in select_live(store, store.data_manifests(snapshot), lambda c: np.ones(len(c.kind), bool)):
+    for found in select_live(store, store.data_manifests(snapshot), every_entry):
         rows = found.rows[~np.isin(places.of_rows(found.manifest, found.rows), others)]
         columns = found.columns
         for number in np.unique(columns.partition[rows]).tolist():

@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from paimon_spark.core.metadata.manifest_store import ManifestStore
-from paimon_spark.core.scan.entry_filter import SelectedEntries, select_live
+from paimon_spark.core.scan.entry_filter import SelectedEntries, every_entry, select_live
 from paimon_spark.core.table import Table
-from paimon_spark.format.arrays import Mask
 from paimon_spark.format.manifest.lazy_manifest import EntryColumns
 from paimon_spark.spec.manifest import DELETION_VECTORS_INDEX, BucketKey, ManifestFileMeta
 from paimon_spark.spec.snapshot import Snapshot
@@ -180,7 +179,7 @@ def layout_of(table: Table, snapshot: Snapshot | None, metas: Sequence[ManifestF
     collector = _Collector(limit)
     if snapshot is not None:
         chosen = store.data_manifests(snapshot) if metas is None else metas
-        for found in select_live(store, chosen, _all):
+        for found in select_live(store, chosen, every_entry):
             collector.add(found)
     count = len(collector.known)
     bits = collector.level_bits[:count] >> 1
@@ -200,10 +199,6 @@ def layout_of(table: Table, snapshot: Snapshot | None, metas: Sequence[ManifestF
         level0_files=collector.sums.column("level0_files", count),
         sizes_by_level=np.column_stack([collector.sums.column(name, count) for name in _OF_LEVELS]),
     )
-
-
-def _all(columns: EntryColumns) -> Mask:
-    return np.ones(len(columns.kind), bool)
 
 
 def _deleted(store: ManifestStore, snapshot: Snapshot | None, known: dict[BucketKey, int]) -> Counts:
