@@ -158,6 +158,8 @@ class FileSystemCatalog:
         for found in self.file_io.list(path):
             if found.is_dir and drops.is_incomplete(self.file_io, found.path):
                 drops.complete(self.file_io, found.path)
+            elif not self._holds_files(found):
+                self.file_io.delete_dir(found.path)
         self._views(name).drop_all()
         left = [s.name for s in self.file_io.list(path)]
         if left:
@@ -268,7 +270,8 @@ class FileSystemCatalog:
             drops.complete(self.file_io, path)
         else:
             is_view = self._views(identifier.database).exists(identifier.table)
-            if not ignore_if_not_exists or is_view or self.file_io.exists(path):
+            held = next(iter(self.file_io.list_recursive(path)), None) is not None
+            if not ignore_if_not_exists or is_view or held:
                 raise self._no_table(identifier, path)
 
     def load_table_at(self, path: str, dynamic_options: Mapping[str, str] | None = None) -> Table:
@@ -382,6 +385,12 @@ class FileSystemCatalog:
         """Reject a directory with files other than schemas and those that an interrupted drop has left."""
         there = self.file_io.list(path)
         if any(s.name == "schema" for s in there) and drops.is_incomplete(self.file_io, path):
+            if drops.began_millis(self.file_io, path) + drops.RUNNING_MILLIS > self.clock() * 1000:
+                raise AlreadyExistsError(
+                    f"The directory {path} belongs to a table that is being dropped, or whose DROP TABLE was "
+                    "interrupted less than an hour ago.",
+                    hint="If no DROP TABLE is running, call drop_table of the Python API, which completes it.",
+                )
             drops.complete(self.file_io, path)
             return
         foreign = [s.name for s in there if s.name != "schema" and self._holds_files(s)]
@@ -476,7 +485,7 @@ class FileSystemCatalog:
         if drops.is_incomplete(self.file_io, path):
             return NotFoundError(
                 f"Table '{identifier.base.full_name}' does not exist: a DROP TABLE of it was interrupted.",
-                hint="Create it anew, drop its database, or call drop_table of the Python API to delete what is left.",
+                hint="Call drop_table of the Python API, or drop its database, to delete what is left.",
             )
         if self.file_io.exists(path):
             return NotFoundError(

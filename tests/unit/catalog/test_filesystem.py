@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -260,12 +262,19 @@ class TestTables:
             assert not c.table_exists(T) or c.load_table(T).schema.id == 1, "never an older schema"
             if finish == "create":
                 c.drop_table(T) if c.table_exists(T) else None
+                if c.file_io.exists(f"{path}/schema/.dropped"):
+                    with pytest.raises(AlreadyExistsError, match="being dropped"):
+                        c.create_table(T, schema())
+                c = replace(c, clock=lambda: time.time() + 3601)
                 assert c.create_table(T, schema()).schema.id == 0
                 assert [s.path for s in c.file_io.list_recursive(path)] == [f"{path}/schema/schema-0"]
             else:
-                c.drop_table(T) if finish == "drop" else c.drop_database("db", cascade=True)
+                if finish == "drop":
+                    c.drop_table(T, ignore_if_not_exists=True)
+                else:
+                    c.drop_database("db", cascade=True)
                 assert not list(c.file_io.list_recursive(path))
-        assert steps == 7
+        assert steps == 9
 
     def test_rename(self) -> None:
         c = catalog()
