@@ -463,6 +463,13 @@ def test_conditions_and_values_of_rows(spark: SparkSession, statement: str, said
     assert rows(spark, "SELECT * FROM t") == [(1, 1)]
 
 
+def test_values_of_windows(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE t (id INT, v INT) TBLPROPERTIES ('primary-key' = 'id')")
+    spark.sql("INSERT INTO t VALUES (1, 10), (2, 20)")
+    spark.sql("UPDATE t SET v = sum(v) OVER (ORDER BY id)")
+    assert rows(spark, "SELECT * FROM t ORDER BY id") == [(1, 10), (2, 30)]
+
+
 def test_a_null_among_binary_values(spark: SparkSession) -> None:
     spark.sql("CREATE TABLE t (id INT, b BINARY)")
     spark.sql("INSERT INTO t VALUES (1, X'61'), (2, X'62'), (3, NULL)")

@@ -190,10 +190,14 @@ case class LocalBatches(
   /** The first wanted rows. */
   def rows(most: Int = Int.MaxValue): Array[InternalRow] = {
     val found = mutable.ArrayBuffer[InternalRow]()
-    val (keep, wanted) = if (stream.length < LocalBatches.WorthCode) interpreted else generated
+    val few = stream.length < LocalBatches.WorthCode
+    val (keep, wanted) = if (few) interpreted else generated
     keep.foreach(_.initialize(0))
     wanted.initialize(0)
-    val whole = if (readsNested) Some(UnsafeProjection.create(columns, columns)) else None
+    val whole =
+      if (!readsNested) None
+      else if (few) Some(interpreted(columns))
+      else Some(UnsafeProjection.create(columns, columns))
     Using.Manager { use =>
       val allocator = use(ArrowUtils.rootAllocator.newChildAllocator("local read", 0, Long.MaxValue))
       val reader = use(new ArrowStreamReader(new ByteArrayInputStream(stream), allocator))
@@ -232,7 +236,10 @@ case class LocalBatches(
   private def interpreted: (Option[BasePredicate], UnsafeProjection) =
     (
       condition.map(c => Predicate.createInterpreted(BindReferences.bindReference(c, columns))),
-      InterpretedUnsafeProjection.createProjection(BindReferences.bindReferences(project, columns)))
+      interpreted(project))
+
+  private def interpreted(values: Seq[Expression]): UnsafeProjection =
+    InterpretedUnsafeProjection.createProjection(BindReferences.bindReferences(values, columns))
 
   /** The rows for one task; a large stream is broadcast. */
   def shipped(context: SparkContext): () => Array[InternalRow] = {

@@ -12,7 +12,14 @@ object RowLevelChecks {
 
   def apply(statement: LogicalPlan): Unit = {
     conditions(statement).foreach(checkBoolean)
-    statement.expressions.flatMap(_.collect { case a: AggregateExpression => a }).headOption.foreach(refuse)
+    statement.expressions.flatMap(aggregates).headOption.foreach(refuse)
+  }
+
+  /** The aggregates outside of windows. */
+  private def aggregates(e: Expression): Seq[AggregateExpression] = e match {
+    case a: AggregateExpression => Seq(a)
+    case _: WindowExpression => Nil
+    case other => other.children.flatMap(aggregates)
   }
 
   private def conditions(statement: LogicalPlan): Seq[Expression] = statement match {
