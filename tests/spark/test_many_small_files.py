@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from paimon_spark.catalog.resolve import open_catalog
 from paimon_spark.engine.insert import write_arrow
-from paimon_spark.spark.read_modes import MANY_FILES
+from paimon_spark.spark.read_modes import FEWEST_ROWS, MANY_FILES
 from paimon_spark.spec.identifier import Identifier
 
 ROWS_EACH = 3
@@ -83,3 +83,16 @@ def test_their_rows_come_in_few_tasks(session: SparkSession, many: str) -> None:
     frame = session.sql(f"SELECT * FROM {many}")
     assert frame.rdd.getNumPartitions() < MANY_FILES // 50
     assert len(frame.limit(5).collect()) == 5
+
+
+def test_workers_merge_them(session: SparkSession, warehouse: Path) -> None:
+    session.sql("""CREATE TABLE merged (k BIGINT, v STRING, p INT) PARTITIONED BY (p)
+        TBLPROPERTIES ('primary-key' = 'k,p', 'bucket' = '1', 'write-only' = 'true')""")
+    table = open_catalog({"warehouse": str(warehouse)}).load_table(Identifier("many_files", "merged"))
+    ids = np.arange(max(FEWEST_ROWS, ALL))
+    for text in ("old", "new"):
+        columns = {"k": pa.array(ids), "v": [text] * len(ids), "p": pa.array(ids % (MANY_FILES // 2), pa.int32())}
+        write_arrow(table, pa.table(columns))
+    query = "SELECT count(*), count(DISTINCT k), min(v), max(v) FROM merged"
+    assert f"(0 native, {MANY_FILES // 2} of small files, 0 merge)" in plan_of(session, query)
+    assert session.sql(query).collect() == [Row(len(ids), len(ids), "new", "new")]
