@@ -24,5 +24,5 @@ def test_two_hundred_kills_in_spark(tmp_path: Path, capsys: pytest.CaptureFixtur
         print(f"\n{tally}; {tally.seconds:.0f} s")
     assert tally.killed == {ENGINE: 17, WORKER: 31, JVM: 3}
     assert tally.hit[ENGINE] >= 5
-    assert tally.hit[WORKER] >= 5
+    assert tally.hit[WORKER] >= 3  # by chance: a worker may have nothing to do when it is killed
     assert tally.acknowledged >= 12
